@@ -1,4 +1,4 @@
-//! The deployment: zips to the emulator's S3, then the SAM template by CloudFormation.
+//! The deployment: zips to the emulator's S3, then the SAM template as a stack.
 //!
 //! Owns: creating and updating the stack, waiting for it, and saying which resource failed and why.
 //! Must not: change the template but for where the code lies.
@@ -24,7 +24,7 @@ const STACK: &str = "lapse";
 /// The bucket of the zips.
 const BUCKET: &str = "lapse-code";
 
-/// What CloudFormation has to be told before it makes roles and applies the SAM transform.
+/// What has to be allowed before a template may make roles and use the SAM transform.
 const CAPABILITIES: [Capability; 2] = [Capability::CapabilityIam, Capability::CapabilityAutoExpand];
 
 /// Deploys the packages and the template: a new stack, or an update of the one that is there.
@@ -37,17 +37,19 @@ pub(crate) async fn deploy(
     progress: Progress<'_>,
 ) -> Result<BTreeMap<String, String>> {
     let body = read_template(&options.template(), packages)?;
+    let client = Client::new(sdk);
+    let deployed = describe(&client).await?;
     progress("uploading the code");
-    http.put(&format!("/{BUCKET}"), Vec::new()).await.context("cannot make the bucket for the code")?;
+    if deployed.is_none() {
+        http.put(&format!("/{BUCKET}"), Vec::new()).await.context("cannot make the bucket for the code")?;
+    }
     for package in packages {
         let path = format!("/{BUCKET}/{}", package.key);
-        http.put(&path, package.zip.clone())
-            .await
-            .with_context(|| format!("cannot upload the code of {}", package.function))?;
+        let upload = http.put(&path, package.zip.clone()).await;
+        upload.with_context(|| format!("cannot upload the code of {}", package.function))?;
     }
     progress("deploying the template");
-    let client = Client::new(sdk);
-    let outputs = match describe(&client).await? {
+    let outputs = match deployed {
         None => create(&client, options, body).await?,
         Some(_) => update(&client, options, body).await?,
     };
@@ -84,7 +86,7 @@ async fn update(client: &Client, options: &Options, body: String) -> Result<BTre
     finish(client).await
 }
 
-/// Waits until CloudFormation has ended what it does, and for nothing longer: the emulator answers
+/// Waits until the deployment has ended, and for nothing longer: the emulator answers
 /// within seconds or has failed.
 async fn finish(client: &Client) -> Result<BTreeMap<String, String>> {
     const POLL: Duration = Duration::from_millis(100);

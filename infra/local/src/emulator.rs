@@ -32,7 +32,7 @@ sleep 3
 kill -KILL -$$"#;
 
 /// A start takes a second; an hour's worth of compiling beside it may make that a few.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// How often a port that was free a moment ago may be taken by another before we give up.
 const PORTS_TRIED: usize = 3;

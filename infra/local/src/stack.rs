@@ -134,6 +134,11 @@ async fn launch(options: &Options, progress: Progress<'_>) -> Result<(Emulator, 
         "there is no SAM template at {}; run this in the root of the workspace",
         template.display()
     );
+    // An emulator that was killed may have left functions behind that still wait for something.
+    if let Some(gone) = State::read(&options.state)? {
+        tokio::task::spawn_blocking(move || processes::end_marked(&gone.mark)).await?;
+        State::remove(&options.state)?;
+    }
     let python = python::interpreter(&options.root, progress).await?;
     let packages = binaries::build(options, progress).await?;
     progress("starting the emulator");

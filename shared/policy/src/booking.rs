@@ -9,7 +9,7 @@ use crate::clock::{Clock, Clocks, Guard, Spacing, Write};
 use crate::timestamp::{Micros, Timestamp};
 
 /// A place within this is waited for in the invocation; a later one is not (LIM-4, LIM-5).
-pub const INLINE: Duration = Duration::from_millis(1000);
+pub const INLINE: Duration = Duration::from_secs(1);
 /// A request that would start later than this after its place books again (LIM-5).
 pub const LATE: Duration = Duration::from_millis(250);
 /// A woken message this far behind its planned time plans again (LIM-4).
@@ -178,12 +178,12 @@ impl GateAsk {
         more.saturating_add(1).min(self.count)
     }
 
-    /// The busy branch for as many as fit if the clock reads no more than `clock`.
+    /// The busy branch for as many as fit if the clock reads no more than `clock`, or now where that is past.
     #[must_use]
     pub fn busy(&self, clock: Micros) -> Write {
         let Spacing { gate_step: step, gate_tol: tol, .. } = self.spacing;
-        let count = self.fitting(clock).max(1);
         let now = self.now.micros();
+        let count = self.fitting(clock.max(now)).max(1);
         Write::Busy {
             clock: Clock::Gate,
             add: step.times(count),

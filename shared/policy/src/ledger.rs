@@ -17,7 +17,7 @@ pub const LEASE_MARGIN: Duration = Duration::from_secs(5);
 /// Crashes in a row at which a delivery is dead (LED-4).
 pub const POISON: u32 = 3;
 /// How long a record is kept after all that could need it (LED-8): a queue's retention of 14 days and one more.
-pub const KEPT: Duration = Duration::from_secs(15 * 86_400);
+pub const KEPT: Duration = Duration::from_hours(15 * 24);
 /// How much of an error or an answer a record keeps.
 pub const EXCERPT_BYTES: usize = 512;
 
@@ -157,7 +157,8 @@ enum Cause {
 fn check(from: State, to: State, cause: Cause) -> Result<(), IllegalMove> {
     use State::{Dead, Delivered, Sending, Waiting};
     let allowed = match (from, to) {
-        (Sending | Waiting, Sending | Waiting | Dead) | (Sending | Waiting | Dead, Delivered) => true,
+        (Sending | Waiting, Sending | Waiting | Dead) => cause == Cause::Work,
+        (Sending | Waiting | Dead, Delivered) => true,
         // A redriven delivery that must wait for a place keeps its planned time like any other.
         (Dead, Sending | Waiting) => cause == Cause::Redrive,
         (Dead, Dead) | (Delivered, Sending | Waiting | Delivered | Dead) => false,
@@ -201,42 +202,43 @@ impl Record {
         }
     }
 
-    fn moved(&self, to: State, cause: Cause, moment: Moment) -> Result<Self, IllegalMove> {
-        check(self.state, to, cause)?;
-        Ok(self.written(to, moment))
-    }
-
-    fn written(&self, to: State, moment: Moment) -> Self {
-        Self {
+    /// An expired lease was a crash, whatever becomes of the delivery next (LED-4).
+    fn moved(&self, to: State, moment: Moment) -> Result<Self, IllegalMove> {
+        check(self.state, to, Cause::Work)?;
+        let crashed = self.lease.is_some_and(|lease| lease <= moment.now);
+        Ok(Self {
             version: self.version + 1,
             state: to,
+            crashes: self.crashes + u32::from(crashed),
             lease: None,
             next_at: None,
             planned_at: None,
+            unknown_outcome: self.unknown_outcome || crashed,
             last_at: moment.now,
             ttl: ttl(self.redrive_until, moment),
             ..self.clone()
-        }
+        })
     }
 
-    /// Claims it for sending. An expired lease that it takes over was a crash (LED-4).
+    /// Claims it for sending; refused while another worker's lease lasts (LED-4).
     pub fn claimed(&self, token: &str, lease: Timestamp, moment: Moment) -> Result<Self, IllegalMove> {
-        let crashed = self.state == State::Sending;
+        if self.lease.is_some_and(|live| live > moment.now) {
+            return Err(IllegalMove { from: self.state, to: State::Sending });
+        }
         Ok(Self {
             token: token.to_owned(),
             lease: Some(lease),
             // Kept for the case that the gate refuses it.
             planned_at: self.planned_at,
-            crashes: self.crashes + u32::from(crashed),
-            unknown_outcome: self.unknown_outcome || crashed,
-            ..self.moved(State::Sending, Cause::Work, moment)?
+            ..self.moved(State::Sending, moment)?
         })
     }
 
-    /// Whether another crash would be one too many (LED-4).
+    /// Whether it has crashed once too often (LED-4); one that is found under an expired lease has once more than
+    /// it says.
     #[must_use]
     pub fn is_poison(&self) -> bool {
-        self.state == State::Sending && self.crashes + 1 >= POISON
+        self.crashes + u32::from(self.state == State::Sending) >= POISON
     }
 
     /// Lets it wait until `next_at`, with the planned time that it has, if any (LIM-4). `token` is this
@@ -250,7 +252,7 @@ impl Record {
     ) -> Result<Self, IllegalMove> {
         let next_at = Some(next_at);
         let token = token.to_owned();
-        Ok(Self { token, next_at, planned_at, ..self.moved(State::Waiting, Cause::Work, moment)? })
+        Ok(Self { token, next_at, planned_at, ..self.moved(State::Waiting, moment)? })
     }
 
     /// Starts the epoch of a redrive (DLQ-3); the caller then claims it or lets it wait.
@@ -278,13 +280,11 @@ impl Record {
         error: Option<String>,
         moment: Moment,
     ) -> Result<Self, IllegalMove> {
-        let crashed = self.state == State::Sending && self.lease.is_some_and(|lease| lease <= moment.now);
         Ok(Self {
             token: token.to_owned(),
             reason: Some(reason),
             last_error: error.map(|e| excerpt(&e)).or_else(|| self.last_error.clone()),
-            unknown_outcome: self.unknown_outcome || crashed,
-            ..self.moved(State::Dead, Cause::Work, moment)?
+            ..self.moved(State::Dead, moment)?
         })
     }
 
@@ -296,6 +296,8 @@ impl Record {
             attempts: self.attempts + counted,
             throttles: self.throttles + 1 - counted,
             crashes: 0,
+            // However late it is stored, this worker did not crash.
+            lease: None,
             unknown_outcome: decision.effect == Effect::Unknown,
             last_status: status,
             last_error: error.map(|e| excerpt(&e)),
@@ -305,7 +307,13 @@ impl Record {
 
     /// Records the receiver's decision. Never refused but for Delivered: a 2xx is a fact (LED-6).
     pub fn delivered(&self, moment: Moment) -> Result<Self, IllegalMove> {
-        Ok(Self { reason: None, last_error: None, ..self.moved(State::Delivered, Cause::Work, moment)? })
+        Ok(Self {
+            crashes: 0,
+            unknown_outcome: false,
+            reason: None,
+            last_error: None,
+            ..self.moved(State::Delivered, moment)?
+        })
     }
 
     /// The deadline that holds: the event's, or `redrive_until` in an epoch that a redrive began.

@@ -59,8 +59,8 @@ pub enum Written {
     Stored,
     /// Its condition did not hold.
     Refused,
-    /// It was throttled: it is not stored.
-    Throttled,
+    /// It was throttled, or failed otherwise: it is not stored, and may be tried again.
+    NotStored,
     /// It may be stored.
     Unknown,
 }
@@ -69,8 +69,9 @@ pub enum Written {
 pub trait Ledger {
     /// Strongly consistent reads of any number of records.
     fn read(&self, keys: &[DeliveryKey]) -> impl Future<Output = Result<HashMap<DeliveryKey, Record>, Unavailable>>;
-    /// Conditional writes of different keys, each answered on its own, in order.
-    fn write(&self, writes: &[(DeliveryKey, LedgerWrite)]) -> impl Future<Output = Vec<Written>>;
+    /// Conditional writes of different keys, at most 25, each answered on its own, in order. An error means that
+    /// each of them may be stored.
+    fn write(&self, writes: &[(DeliveryKey, LedgerWrite)]) -> impl Future<Output = Result<Vec<Written>, Unavailable>>;
 }
 
 /// The answer of the limiter's store to a conditional write.

@@ -1,0 +1,218 @@
+//! LIM-3 to LIM-9, DST-2: asking the limiter, and what its answers mean for deliveries.
+//!
+//! Owns: the choice between sending now and waiting. Must not: write records or send.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub use lapse_policy::booking::BEHIND;
+use lapse_policy::booking::{Closed, GateAsk, INLINE, PlanAsk};
+use lapse_policy::clock::{Clocks, Spacing};
+use lapse_policy::destination::Destination;
+use lapse_policy::reason::Reason;
+use lapse_policy::timestamp::{Micros, Timestamp};
+use lapse_policy::waiting::wake_for;
+
+use crate::intent::{BACK_LEAST, BACK_MOST, Intent, Ready};
+use crate::limiter::{Gated, Planned};
+use crate::run::Run;
+use crate::world::World;
+
+/// A pause longer than this is looked at again and again rather than waited for (DST-2).
+const LONG_PAUSE: Duration = Duration::from_secs(900);
+/// How often.
+const LOOK_AGAIN: Duration = Duration::from_secs(3600);
+/// What is added at random, so that a paused destination's deliveries do not all look at once.
+const LOOK_JITTER: Duration = Duration::from_secs(300);
+
+/// Plans deliveries that have no planned time (LIM-3): each is sent now, or waits.
+pub async fn plan<W: World>(
+    run: &Run<'_, W>,
+    destination: &Destination,
+    spacing: Spacing,
+    mut readies: Vec<Ready>,
+) -> Vec<(Ready, Intent)> {
+    readies.sort_by_key(|ready| ready.deadline);
+    let Some(reach) = readies.last().map(|ready| ready.deadline) else { return Vec::new() };
+    let now = run.now();
+    let ask = PlanAsk { count: readies.len(), now, reach, spacing };
+    match run.limiter().plan(&destination.name, ask).await {
+        Err(error) => {
+            tracing::error!(operation = error.operation, cause = error.cause, "limiter_unavailable");
+            readies.into_iter().map(|ready| (ready, back(run))).collect()
+        }
+        Ok(Planned::Full(clocks)) => {
+            readies.into_iter().map(|ready| full(run, destination, ready, &clocks, now)).collect()
+        }
+        Ok(Planned::Booked { times, gate, clocks }) => {
+            let mut gate: VecDeque<_> = gate.iter().flat_map(|places| places.iter().collect::<Vec<_>>()).collect();
+            let placed = |(mut ready, planned): (Ready, Micros)| {
+                let place = clocks.real_time(planned);
+                if place.timestamp() > ready.deadline {
+                    return full(run, destination, ready, &clocks, now);
+                }
+                ready.work.planned = Some(planned);
+                if place.timestamp().since(now) <= INLINE {
+                    ready.place = gate.pop_front();
+                    (ready, Intent::Send)
+                } else {
+                    let until = wake_for(place, now);
+                    let until = clocks.paused(now).map_or(until, |end| hold(run, end, until, ready.deadline, now));
+                    (ready, Intent::Wait(until, Some(planned)))
+                }
+            };
+            readies.into_iter().zip(times.iter().collect::<Vec<_>>()).map(placed).collect()
+        }
+    }
+}
+
+/// No planned time before the deadline (LIM-6), unless a pause is why (DST-2).
+fn full<W: World>(
+    run: &Run<'_, W>,
+    destination: &Destination,
+    ready: Ready,
+    clocks: &Clocks,
+    now: Timestamp,
+) -> (Ready, Intent) {
+    let left = ready.deadline.since(now);
+    let intent = match clocks.paused(now) {
+        Some(end) => Intent::Wait(hold(run, end, end, ready.deadline, now), None),
+        None if left < destination.timeout => {
+            let error = "the destination's rate has no place before the deadline".to_owned();
+            Intent::Dead(Reason::NoPlaceBeforeDeadline, Some(error))
+        }
+        None => Intent::Wait(now.plus(left / 2), None),
+    };
+    (ready, intent)
+}
+
+/// Until when a delivery waits that would wake at `until` while a pause lasts until `end` (DST-2).
+fn hold<W: World>(
+    run: &Run<'_, W>,
+    end: Timestamp,
+    until: Timestamp,
+    deadline: Timestamp,
+    now: Timestamp,
+) -> Timestamp {
+    if end.since(now) <= LONG_PAUSE {
+        // The message that wakes past its deadline is told so then (RET-7).
+        return until.min(deadline.plus(Duration::from_millis(1)));
+    }
+    let look = now.plus(LOOK_AGAIN + run.between(Duration::ZERO, LOOK_JITTER));
+    until.min(deadline.plus(Duration::from_millis(1))).min(look)
+}
+
+fn back<W: World>(run: &Run<'_, W>) -> Intent {
+    Intent::Back(run.between(BACK_LEAST, BACK_MOST))
+}
+
+/// A destination without a rate books nothing; its pause holds all the same (LIM-9).
+pub async fn unlimited<W: World>(
+    run: &Run<'_, W>,
+    destination: &Destination,
+    readies: Vec<Ready>,
+) -> Vec<(Ready, Intent)> {
+    let now = run.now();
+    match run.limiter().read(&destination.name).await {
+        Err(error) => {
+            tracing::error!(operation = error.operation, cause = error.cause, "limiter_unavailable");
+            readies.into_iter().map(|ready| (ready, back(run))).collect()
+        }
+        Ok(clocks) => readies
+            .into_iter()
+            .map(|ready| match clocks.paused(now) {
+                Some(end) => {
+                    let until = hold(run, end, end, ready.deadline, now);
+                    (ready, Intent::Wait(until, None))
+                }
+                None => (ready, Intent::Send),
+            })
+            .collect(),
+    }
+}
+
+/// Where a claimed delivery stands at the gate.
+#[derive(Debug)]
+pub enum AtGate {
+    /// It has a place.
+    Placed(Ready),
+    /// It has none within reach: what is written instead of its claim.
+    Refused(Ready, Intent),
+}
+
+/// Books places at the gate for claimed deliveries, in one write (LIM-5).
+pub async fn gate<W: World>(
+    run: &Run<'_, W>,
+    destination: &Destination,
+    spacing: Spacing,
+    readies: Vec<Ready>,
+) -> Vec<AtGate> {
+    let ask = GateAsk { count: readies.len(), now: run.now(), spacing };
+    if readies.is_empty() {
+        return Vec::new();
+    }
+    match run.limiter().gate(&destination.name, ask).await {
+        Err(error) => {
+            tracing::error!(operation = error.operation, cause = error.cause, "limiter_unavailable");
+            let later = |ready: Ready| {
+                let until = run.now().plus(run.between(BACK_LEAST, BACK_MOST));
+                let planned = ready.work.planned;
+                AtGate::Refused(ready, Intent::Wait(until, planned))
+            };
+            readies.into_iter().map(later).collect()
+        }
+        Ok(Gated::Closed(Closed::Paused(_), clocks)) => {
+            let moved = |ready| paused(run, ready, &clocks);
+            readies.into_iter().map(moved).map(|(ready, intent)| AtGate::Refused(ready, intent)).collect()
+        }
+        Ok(Gated::Closed(Closed::Full, _)) => replan(run, destination, spacing, readies).await,
+        Ok(Gated::Booked(places, _)) => {
+            let mut readies = readies;
+            let rest = readies.split_off(places.count.min(readies.len()));
+            let mut answers: Vec<_> = readies
+                .into_iter()
+                .zip(places.iter())
+                .map(|(ready, place)| AtGate::Placed(Ready { place: Some(place), ..ready }))
+                .collect();
+            answers.extend(replan(run, destination, spacing, rest).await);
+            answers
+        }
+    }
+}
+
+/// The gate is full: a new planned time, and the claim is undone (LIM-5).
+async fn replan<W: World>(
+    run: &Run<'_, W>,
+    destination: &Destination,
+    spacing: Spacing,
+    readies: Vec<Ready>,
+) -> Vec<AtGate> {
+    let soonest = run.now().plus(INLINE);
+    let later = |(ready, intent)| match intent {
+        // The gate has just said that it has no place within this.
+        Intent::Send => {
+            let planned = ready_planned(&ready);
+            AtGate::Refused(ready, Intent::Wait(soonest, planned))
+        }
+        Intent::Back(after) => {
+            let planned = ready_planned(&ready);
+            AtGate::Refused(ready, Intent::Wait(soonest.plus(after), planned))
+        }
+        intent @ (Intent::Wait(..) | Intent::Dead(..)) => AtGate::Refused(ready, intent),
+    };
+    plan(run, destination, spacing, readies).await.into_iter().map(later).collect()
+}
+
+fn ready_planned(ready: &Ready) -> Option<Micros> {
+    ready.work.planned
+}
+
+/// A pause lasts: the delivery waits for its planned time as the pause has moved it (LIM-5, LIM-7).
+pub fn paused<W: World>(run: &Run<'_, W>, ready: Ready, clocks: &Clocks) -> (Ready, Intent) {
+    let now = run.now();
+    let end = clocks.paused(now).unwrap_or(now);
+    let planned = ready.work.planned;
+    let moved = planned.map_or(end, |planned| wake_for(clocks.real_time(planned), now).max(end));
+    let until = hold(run, end, moved, ready.deadline, now);
+    (ready, Intent::Wait(until, planned))
+}
