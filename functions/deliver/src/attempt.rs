@@ -57,7 +57,7 @@ pub async fn attempt<W: World>(run: &Run<'_, W>, target: &Target, ready: Ready) 
         Err((ready, intent)) => {
             let mut ended = ends(write_down(run, vec![(*ready, intent)]).await);
             // One intent has one outcome.
-            ended.pop().unwrap_or_else(|| unreachable_outcome())
+            ended.pop().unwrap_or_else(unreachable_outcome)
         }
     }
 }
@@ -240,7 +240,7 @@ fn count<W: World>(
     now: Timestamp,
     place: Option<Micros>,
 ) {
-    run.count(|tally| {
+    run.count(&ready.work.key.destination, |tally| {
         tally.attempts += 1;
         match decision.class {
             Class::Delivered => {

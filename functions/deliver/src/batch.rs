@@ -9,14 +9,14 @@ use futures::FutureExt as _;
 use lapse_aws::sqs_event::Received;
 use lapse_policy::message::malformed_letter;
 use lapse_policy::ports::{Clock as _, Ledger as _, Outgoing};
-use lapse_policy::reason::Reason;
 use lapse_policy::schedule::Origin;
 use lapse_policy::timestamp::Timestamp;
 
 use crate::group::{by_destination, group};
 use crate::intent::{BACK_LEAST, BACK_MOST};
-use crate::run::{Memory, Run, Tally};
+use crate::run::{Memory, Run};
 use crate::settle::{settle, settle_malformed};
+use crate::tally::Tally;
 use crate::work::{Copy, End, Work, parse};
 use crate::world::World;
 
@@ -47,11 +47,18 @@ fn whole_seconds(left: Duration) -> Duration {
 
 async fn work<W: World>(run: &Run<'_, W>, batch: &[Received]) {
     let parsed = parse(batch);
+    for work in &parsed.works {
+        let copies = u32::try_from(work.copies.len()).unwrap_or(u32::MAX);
+        run.count(&work.key.destination, |counts| {
+            counts.received += copies;
+            counts.duplicates += copies.saturating_sub(1);
+        });
+    }
     let letters = async {
         let _me = run.activity.join();
         let letters = parsed.malformed.into_iter().map(|(copy, body, error)| {
             tracing::warn!(error = %error, "malformed_message");
-            run.count(|tally| *tally.dead.entry(Reason::MalformedMessage).or_default() += 1);
+            run.tally.borrow_mut().malformed += 1;
             // Without room for a mark it goes on as it is; `triage` tells by the body.
             let body = malformed_letter(&body, &error, run.now()).map_or(body, Into::into);
             (copy, Outgoing { body, group: None, delay_seconds: 0, origin: Origin::New })

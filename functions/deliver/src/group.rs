@@ -75,8 +75,8 @@ async fn unusable<W: World>(run: &Run<'_, W>, works: Vec<Work>, reason: Reason, 
     let (mut ended, mut intents) = (Vec::new(), Vec::new());
     for work in works {
         match judge(work, MAX_AGE, run.now(), &run.world.chance().token()) {
-            Ok(ready) => intents.push((ready, Intent::Dead(reason, Some(error.to_owned())))),
-            Err(end) => ended.push(end),
+            Ok(ready) => intents.push((*ready, Intent::Dead(reason, Some(error.to_owned())))),
+            Err(end) => ended.push(*end),
         }
     }
     ended.extend(ends(write_down(run, intents).await));
@@ -94,8 +94,14 @@ async fn claim<W: World>(run: &Run<'_, W>, target: &Target, works: Vec<Work>) ->
         let mut readies = Vec::with_capacity(pending.len());
         for work in pending.drain(..) {
             match judge(work, target.destination.max_age, run.now(), &run.world.chance().token()) {
-                Ok(ready) => readies.push(ready),
-                Err(end) => ended.push(end),
+                Ok(ready) => readies.push(*ready),
+                Err(judged) => {
+                    let (work, end) = *judged;
+                    if end == End::Acknowledge {
+                        run.count(&work.key.destination, |counts| counts.duplicates += 1);
+                    }
+                    ended.push((work, end));
+                }
             }
         }
         let intents = intents(run, target, readies).await;

@@ -60,7 +60,7 @@ impl Sandbox {
         let batch: Vec<Received> = event.payload.records.into_iter().map(Into::into).collect();
         // Boxed: the whole of a batch is one deeply nested future.
         let delivered = Box::pin(deliver(self, &self.memory, &batch, ends_at)).await;
-        report::batch(&delivered.tally, batch.len(), delivered.remaining.len(), SystemClock.now());
+        report::batch(&delivered.tally, delivered.remaining.len(), SystemClock.now());
         let ids = delivered.remaining.into_iter().filter_map(|index| batch.get(index));
         Ok(BatchResponse::keeping(ids.map(|received| received.message_id.clone())))
     }

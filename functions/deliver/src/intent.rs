@@ -62,8 +62,11 @@ pub enum Outcome {
     Lost(Work),
 }
 
+/// A delivery that may be worked on, or what it comes to.
+pub type Judged = Result<Box<Ready>, Box<(Work, End)>>;
+
 /// Judges a delivery by its record (ACK-8: Delivered, Dead, not yet).
-pub fn judge(work: Work, max_age: Duration, now: Timestamp, token: &str) -> Result<Ready, (Work, End)> {
+pub fn judge(work: Work, max_age: Duration, now: Timestamp, token: &str) -> Judged {
     let of_event = work.message.deadline(max_age);
     let moment = Moment { now, deadline: of_event };
     let record = work.record.as_ref();
@@ -72,7 +75,7 @@ pub fn judge(work: Work, max_age: Duration, now: Timestamp, token: &str) -> Resu
             // A redriven message whose record is gone keeps its epoch's number.
             let epoch = work.message.mark.and_then(|mark| mark.epoch).unwrap_or(1);
             let base = Record::first(token, epoch, moment);
-            return Ok(Ready { work, base, deadline: of_event, not_before: None, place: None });
+            return Ok(Box::new(Ready { work, base, deadline: of_event, not_before: None, place: None }));
         }
         (Standing::Delivered | Standing::LetterThere, _) => End::Acknowledge,
         (Standing::LetterMissing, Some(record)) => End::Letter(record.epoch),
@@ -81,7 +84,7 @@ pub fn judge(work: Work, max_age: Duration, now: Timestamp, token: &str) -> Resu
         (Standing::Redriven, Some(record)) => match record.redriven(now.plus(max_age), moment) {
             Ok(base) => {
                 let deadline = base.deadline(of_event);
-                return Ok(Ready { work, base, deadline, not_before: None, place: None });
+                return Ok(Box::new(Ready { work, base, deadline, not_before: None, place: None }));
             }
             Err(error) => refused(&work, error),
         },
@@ -95,10 +98,10 @@ pub fn judge(work: Work, max_age: Duration, now: Timestamp, token: &str) -> Resu
             let not_before = if base.planned_at.is_none() { base.next_at } else { None };
             let mut work = work;
             work.planned = work.planned.or(planned);
-            return Ok(Ready { work, base, deadline, not_before, place: None });
+            return Ok(Box::new(Ready { work, base, deadline, not_before, place: None }));
         }
     };
-    Err((work, end))
+    Err(Box::new((work, end)))
 }
 
 fn refused(work: &Work, error: IllegalMove) -> End {
@@ -137,7 +140,7 @@ pub async fn write_down<W: World>(run: &Run<'_, W>, intents: Vec<(Ready, Intent)
     let answers = run.ledger.submit(&run.activity, writes).await;
     for ((ready, intent, record), answer) in pending.into_iter().zip(answers) {
         outcomes.push(match answer.unwrap_or(Committed::Unavailable) {
-            Committed::Stored => stored(run, ready, intent, record),
+            Committed::Stored => stored(run, ready, &intent, record),
             Committed::Lost(theirs) => Outcome::Lost(Work { record: theirs.map(|record| *record), ..ready.work }),
             Committed::Unavailable => Outcome::Ended(ready.work, End::Back(run.between(BACK_LEAST, BACK_MOST))),
         });
@@ -159,16 +162,16 @@ fn next_record<W: World>(run: &Run<'_, W>, ready: &Ready, intent: &Intent) -> Op
     })
 }
 
-fn stored<W: World>(run: &Run<'_, W>, ready: Ready, intent: Intent, record: Record) -> Outcome {
+fn stored<W: World>(run: &Run<'_, W>, ready: Ready, intent: &Intent, record: Record) -> Outcome {
     let before = ready.work.record.as_ref().map(|record| record.epoch);
     if before.is_some_and(|epoch| epoch < record.epoch) {
-        run.count(|tally| tally.epochs_started += 1);
+        run.count(&ready.work.key.destination, |counts| counts.epochs_started += 1);
     }
     match intent {
         Intent::Send => Outcome::Claimed(Box::new(Ready { base: record, ..ready })),
-        Intent::Wait(next_at, _) => Outcome::Ended(ready.work, End::Wait(next_at)),
+        Intent::Wait(next_at, _) => Outcome::Ended(ready.work, End::Wait(*next_at)),
         Intent::Dead(reason, _) => {
-            run.count(|tally| *tally.dead.entry(reason).or_default() += 1);
+            run.count(&ready.work.key.destination, |counts| *counts.dead.entry(*reason).or_default() += 1);
             tracing::warn!(
                 event_id = %ready.work.key.id,
                 destination = %ready.work.key.destination,
@@ -180,11 +183,12 @@ fn stored<W: World>(run: &Run<'_, W>, ready: Ready, intent: Intent, record: Reco
             );
             Outcome::Ended(ready.work, End::Letter(record.epoch))
         }
-        Intent::Back(after) => Outcome::Ended(ready.work, End::Back(after)),
+        Intent::Back(after) => Outcome::Ended(ready.work, End::Back(*after)),
     }
 }
 
 /// Outcomes of intents that claim nothing: what each delivery comes to.
+#[must_use]
 pub fn ends(outcomes: Vec<Outcome>) -> Vec<(Work, End)> {
     let end = |outcome| match outcome {
         Outcome::Ended(work, end) => (work, end),

@@ -16,5 +16,6 @@ pub mod limiter;
 pub mod report;
 pub mod run;
 pub mod settle;
+pub mod tally;
 pub mod work;
 pub mod world;

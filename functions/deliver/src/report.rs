@@ -10,7 +10,7 @@ use lapse_policy::timestamp::{Timestamp, millis};
 use lapse_policy::waiting::{Wait, wait};
 use serde_json::Map;
 
-use crate::run::Tally;
+use crate::tally::Tally;
 
 /// The namespace of all of Lapse's metrics.
 const NAMESPACE: &str = "Lapse";
@@ -86,31 +86,33 @@ fn class(class: Class) -> &'static str {
     }
 }
 
-/// Emits the metrics of one batch (OBS-2).
-pub fn batch(tally: &Tally, received: usize, remaining: usize, now: Timestamp) {
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+/// Emits the metrics of one batch: sums as metrics, destinations as properties, never as a dimension (OBS-2).
+pub fn batch(tally: &Tally, remaining: usize, now: Timestamp) {
+    let sum = tally.sum();
+    let dead = sum.dead.values().sum::<u32>() + tally.malformed;
     let mut metrics = vec![
-        Metric::count("Received", count(received)),
-        Metric::count("Remaining", count(remaining)),
-        Metric::count("Attempts", tally.attempts),
-        Metric::count("Delivered", tally.delivered),
-        Metric::count("Throttled", tally.throttled),
-        Metric::count("Transient", tally.transient),
-        Metric::count("Dead", tally.dead.values().sum()),
-        Metric::count("Deferred", tally.deferred),
-        Metric::count("Republished", tally.republished),
-        Metric::count("Parked", tally.parked),
-        Metric::count("EpochsStarted", tally.epochs_started),
+        Metric::count("Received", sum.received + tally.malformed),
+        Metric::count("Remaining", u32::try_from(remaining).unwrap_or(u32::MAX)),
+        Metric::count("Attempts", sum.attempts),
+        Metric::count("Delivered", sum.delivered),
+        Metric::count("Throttled", sum.throttled),
+        Metric::count("Transient", sum.transient),
+        Metric::count("Dead", dead),
+        Metric::count("Malformed", tally.malformed),
+        Metric::count("Deferred", sum.deferred),
+        Metric::count("Republished", sum.republished),
+        Metric::count("Parked", sum.parked),
+        Metric::count("EpochsStarted", sum.epochs_started),
+        Metric::count("Duplicates", sum.duplicates),
     ];
-    let spans = [("DeliveryAge", tally.delivery_age_ms), ("PlaceWait", tally.place_wait_ms)];
+    let spans = [("DeliveryAge", sum.delivery_age_ms), ("PlaceWait", sum.place_wait_ms)];
     for (name, ms) in spans.into_iter().filter(|(_, ms)| *ms > 0) {
-        // A count of milliseconds fits a double exactly for the next 285,000 years.
-        #[expect(clippy::cast_precision_loss, reason = "see above")]
+        #[expect(clippy::cast_precision_loss, reason = "a double holds milliseconds exactly for 285,000 years")]
         metrics.push(Metric::new(name, Unit::Milliseconds, [ms as f64]));
     }
-    let mut properties = Map::new();
-    for (reason, count) in &tally.dead {
-        properties.insert(format!("dead_{reason}"), (*count).into());
-    }
-    telemetry::emit(NAMESPACE, &metrics, properties, now);
+    let destinations: Map<_, _> = tally
+        .destinations()
+        .filter_map(|(name, counts)| Some((name.to_string(), serde_json::to_value(counts).ok()?)))
+        .collect();
+    telemetry::emit(NAMESPACE, &metrics, Map::from_iter([("destinations".to_owned(), destinations.into())]), now);
 }

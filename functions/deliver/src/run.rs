@@ -3,23 +3,22 @@
 //! Owns: the batch calls, the answers per message, the counts. Must not: decide anything about a delivery.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use lapse_policy::names::DeliveryKey;
+use lapse_policy::names::{DeliveryKey, DestinationName};
 use lapse_policy::ports::{
     Accepted, Chance as _, Clock as _, LedgerWrite, Outbox as _, Outgoing, Parking as _, Row, Unavailable,
     Visibility as _,
 };
-use lapse_policy::reason::Reason;
 use lapse_policy::timestamp::Timestamp;
 
 use crate::batcher::{Activity, Batcher};
 use crate::commit::{Committed, WRITE_MOST, commit};
 use crate::configuration::Configuration;
 use crate::limiter::{Limiter, Seen};
+use crate::tally::{Counts, Tally};
 use crate::world::World;
 
 /// What a sandbox keeps between invocations.
@@ -29,35 +28,6 @@ pub struct Memory {
     pub configuration: Configuration,
     /// Clock items.
     pub seen: Seen,
-}
-
-/// Counts of one batch, for the metrics (OBS-2).
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Requests made.
-    pub attempts: u32,
-    /// 2xx.
-    pub delivered: u32,
-    /// Throttled answers.
-    pub throttled: u32,
-    /// Transient outcomes.
-    pub transient: u32,
-    /// Deaths by reason.
-    pub dead: BTreeMap<Reason, u32>,
-    /// Messages hidden.
-    pub deferred: u32,
-    /// Deliveries sent again with a delay.
-    pub republished: u32,
-    /// Deliveries put into the schedule.
-    pub parked: u32,
-    /// Epochs that redrives began (SEC-6).
-    pub epochs_started: u32,
-    /// Copies and repeats that were acknowledged without a request.
-    pub duplicates: u32,
-    /// The oldest delivered event's age since `occurred_at`, in ms.
-    pub delivery_age_ms: i64,
-    /// The longest wait for a place, in ms.
-    pub place_wait_ms: i64,
 }
 
 /// One invocation.
@@ -136,9 +106,9 @@ impl<'a, W: World> Run<'a, W> {
         self.done.borrow().iter().enumerate().filter(|(_, done)| !**done).map(|(index, _)| index).collect()
     }
 
-    /// Changes the counts.
-    pub fn count(&self, change: impl FnOnce(&mut Tally)) {
-        change(&mut self.tally.borrow_mut());
+    /// Changes a destination's counts.
+    pub fn count(&self, destination: &DestinationName, change: impl FnOnce(&mut Counts)) {
+        change(self.tally.borrow_mut().of(destination));
     }
 
     /// Runs `work` beside the batch calls, and stops at `until` whatever still runs (ACK-6).

@@ -10,6 +10,7 @@ use lapse_policy::schedule::{Origin, RowKey};
 use lapse_policy::waiting::{Wait, wait};
 
 use crate::run::Run;
+use crate::tally::Counts;
 use crate::work::{Copy, End, Work};
 use crate::world::World;
 
@@ -38,7 +39,7 @@ pub async fn settle<W: World>(run: &Run<'_, W>, ended: Vec<(Work, End)>) {
     if !republished.is_empty() {
         let (messages, works): (Vec<_>, Vec<_>) = republished.into_iter().unzip();
         let answers = run.republishes.submit(&run.activity, messages).await;
-        finish(run, works, answers.into_iter().map(accepted), "republish", |tally| tally.republished += 1);
+        finish(run, works, answers.into_iter().map(accepted), "republish", |counts| counts.republished += 1);
     }
     if !parked.is_empty() {
         let (rows, works): (Vec<_>, Vec<_>) = parked.into_iter().unzip();
@@ -48,7 +49,7 @@ pub async fn settle<W: World>(run: &Run<'_, W>, ended: Vec<(Work, End)>) {
             Some(Err(error)) => Err(error.to_string()),
             None => Err(LOST.to_owned()),
         });
-        finish(run, works, stored, "park", |tally| tally.parked += 1);
+        finish(run, works, stored, "park", |counts| counts.parked += 1);
     }
     if !letters.is_empty() {
         let (messages, works): (Vec<_>, Vec<_>) = letters.into_iter().unzip();
@@ -91,13 +92,13 @@ fn finish<W: World>(
     works: Vec<Work>,
     answers: impl Iterator<Item = Result<(), String>>,
     what: &'static str,
-    counted: impl Fn(&mut crate::run::Tally),
+    counted: impl Fn(&mut Counts),
 ) {
     for (work, answer) in works.into_iter().zip(answers) {
         match answer {
             Ok(()) => {
                 acknowledge(run, &work);
-                run.count(&counted);
+                run.count(&work.key.destination, &counted);
             }
             Err(cause) => tracing::error!(delivery = %work.key, what, cause, "not_sent_on"),
         }
@@ -110,13 +111,13 @@ async fn hide<W: World>(run: &Run<'_, W>, works: Vec<(i32, Work)>) {
         return;
     }
     let receipts = |(seconds, work): &(i32, Work)| {
-        let seconds = *seconds;
-        work.copies.iter().map(move |copy| (copy.receipt.clone(), seconds)).collect::<Vec<_>>()
+        let (seconds, name) = (*seconds, work.key.destination.clone());
+        work.copies.iter().map(move |copy| (name.clone(), (copy.receipt.clone(), seconds))).collect::<Vec<_>>()
     };
-    let items: Vec<_> = works.iter().flat_map(receipts).collect();
-    for answer in run.hides.submit(&run.activity, items).await {
+    let (names, items): (Vec<_>, Vec<_>) = works.iter().flat_map(receipts).unzip();
+    for (name, answer) in names.iter().zip(run.hides.submit(&run.activity, items).await) {
         match accepted(answer) {
-            Ok(()) => run.count(|tally| tally.deferred += 1),
+            Ok(()) => run.count(name, |counts| counts.deferred += 1),
             Err(cause) => tracing::warn!(cause, "deferral_failed"),
         }
     }

@@ -72,13 +72,14 @@ pub fn parse(batch: &[Received]) -> Parsed {
         let copy = Copy { index, receipt: received.receipt_handle.clone() };
         match Message::parse(&received.body) {
             Err(error) => parsed.malformed.push((copy, Arc::clone(&received.body), error)),
-            Ok(message) => match places.get(&message.key).and_then(|place| parsed.works.get_mut(*place)) {
-                Some(work) => work.merge(copy, message, received),
-                None => {
+            Ok(message) => {
+                if let Some(work) = places.get(&message.key).and_then(|place| parsed.works.get_mut(*place)) {
+                    work.merge(copy, message, received);
+                } else {
                     places.insert(message.key.clone(), parsed.works.len());
                     parsed.works.push(Work::new(copy, message, received));
                 }
-            },
+            }
         }
     }
     parsed

@@ -268,16 +268,14 @@ mod tests {
         let shard_0 = (0..500)
             .map(|n| format!("r{n}:1"))
             .filter(|id| DeliveryKey::parse(&format!("catalog#{id}")).is_ok_and(|key| key.crc32() % SHARDS == 0));
-        for (age, id) in shard_0.take(5).enumerate() {
-            world.put(&id, -i64::try_from(age).expect("small"), Origin::New);
+        let expected: Vec<_> = shard_0.take(5).collect();
+        for (age, id) in (0..).zip(&expected) {
+            world.put(id, -age, Origin::New);
         }
         assert_eq!(world.tick().await.emitted, 5, "over several pages");
-        let sent = world.sent.borrow();
-        let rows: Vec<_> = sent.iter().map(|m| m.body.to_string()).collect();
-        let mut oldest_first: Vec<_> = rows.clone();
-        oldest_first.sort_by_key(|id| std::cmp::Reverse(rows.iter().position(|r| r == id)));
-        assert_eq!(rows.len(), oldest_first.len());
-        drop(sent);
+        let ages = |body: &str| expected.iter().position(|id| id == body);
+        let sent: Vec<_> = world.sent.borrow().iter().filter_map(|m| ages(&m.body)).collect();
+        assert_eq!(sent, [4, 3, 2, 1, 0], "the oldest first");
         world.put("late:1", 0, Origin::New);
         world.ticks.set(50);
         let tick = world.tick().await;

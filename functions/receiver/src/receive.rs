@@ -107,8 +107,7 @@ impl<S: Reservations, C: Clock, R: Chance> Receiver<S, C, R> {
         let now = self.clock.now();
         let Delivery { id, timestamp_s, signature, body } = delivery;
         // The signature comes first: nothing of a forged body is looked at.
-        if let Err(refused) =
-            signer::verify(&self.secrets, id.as_str(), timestamp_s, &body, &signature, now.seconds())
+        if let Err(refused) = signer::verify(&self.secrets, id.as_str(), timestamp_s, &body, &signature, now.seconds())
         {
             return Answer::Forged(refused);
         }

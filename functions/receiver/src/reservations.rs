@@ -177,7 +177,11 @@ mod tests {
     fn rcv_1_a_cancelled_transaction_is_read_by_its_two_codes() {
         check("decided before", ["ConditionalCheckFailed", "None"], Some(Stored::Decided));
         check("decided and released", ["ConditionalCheckFailed", "ConditionalCheckFailed"], Some(Stored::Decided));
-        check("decided, and a payment at work", ["ConditionalCheckFailed", "TransactionConflict"], Some(Stored::Decided));
+        check(
+            "decided, and a payment at work",
+            ["ConditionalCheckFailed", "TransactionConflict"],
+            Some(Stored::Decided),
+        );
         check("not held", ["None", "ConditionalCheckFailed"], Some(Stored::NotHeld));
         check("the same event at work", ["TransactionConflict", "ConditionalCheckFailed"], Some(Stored::Busy));
         check("a payment at work", ["None", "TransactionConflict"], Some(Stored::Busy));

@@ -236,7 +236,8 @@ async fn rcv_4_a_store_that_cannot_be_used_is_503() {
     check_unavailable("the table is missing", missing, "unavailable").await;
     check_unavailable("no one listens", World::of(nowhere(), "any"), "unavailable").await;
     check_unavailable("throttled", cancelled(["ThrottlingError", "None"]), "unavailable").await;
-    check_unavailable("its own fault", World::of(answering(500, error("InternalServerError")), "any"), "unavailable").await;
+    check_unavailable("its own fault", World::of(answering(500, error("InternalServerError")), "any"), "unavailable")
+        .await;
     check_unavailable("no error at all", World::of(answering(502, json!("<html>")), "any"), "unavailable").await;
     check_unavailable("the same event at work", cancelled(["TransactionConflict", "None"]), "busy").await;
     check_unavailable("a payment at work", cancelled(["None", "TransactionConflict"]), "busy").await;

@@ -130,7 +130,8 @@ fn outputs(stack: &Stack) -> BTreeMap<String, String> {
 
 /// One line per resource that failed.
 async fn failures(client: &Client, stack: &Stack) -> String {
-    let mut lines: Vec<String> = stack.stack_status_reason().map(str::to_owned).into_iter().collect();
+    let mut lines: Vec<String> =
+        stack.stack_status_reason().filter(|reason| !reason.is_empty()).map(str::to_owned).into_iter().collect();
     if let Ok(events) = client.describe_stack_events().stack_name(STACK).send().await {
         lines.extend(events.stack_events().iter().filter_map(|event| {
             let status = event.resource_status()?.as_str();

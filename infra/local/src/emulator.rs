@@ -108,7 +108,7 @@ impl Emulator {
             .spawn()
             .context("cannot run sh, which the local stack needs")?;
         let group = guard.id().cast_signed();
-        let mark = format!("lapse-{:016x}", fastrand::u64(..));
+        let mark = fresh_mark();
         let process = Command::new(python)
             .args(["-m", "ministack"])
             .env_clear()
@@ -192,6 +192,12 @@ impl Drop for Emulator {
 /// Whether the emulator behind `http` carries `mark`.
 pub(crate) async fn is_ours(http: &Http, mark: &str) -> bool {
     http.health().await.is_ok_and(|health| health["edition"] == mark)
+}
+
+/// A mark that no other stack of this machine carries.
+#[expect(clippy::disallowed_methods, reason = "no rule depends on it: it only has to differ")]
+fn fresh_mark() -> String {
+    format!("lapse-{:016x}", fastrand::u64(..))
 }
 
 /// Where the emulator writes what it does.

@@ -9,9 +9,11 @@
 
 mod binaries;
 mod deploy;
+pub mod driver;
 mod emulator;
 mod function;
 mod http;
+pub mod partner;
 mod processes;
 mod python;
 mod record;

@@ -50,7 +50,7 @@ fn json(value: AttributeValue) -> Value {
         AttributeValue::M(map) => map.into_iter().map(|(name, value)| (name, json(value))).collect(),
         AttributeValue::Ss(set) => set.into_iter().map(Value::String).collect(),
         AttributeValue::Ns(set) => set.iter().map(|n| parse_number(n)).collect(),
-        _ => Value::Null,
+        AttributeValue::B(_) | AttributeValue::Bs(_) | AttributeValue::Null(_) | _ => Value::Null,
     }
 }
 

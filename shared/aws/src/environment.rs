@@ -15,9 +15,11 @@ pub struct InvalidSetting {
     accepts: &'static str,
 }
 
+type Lookup<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
+
 /// The variables, as the process has them or as a test gives them.
 pub struct Environment<'a> {
-    lookup: Box<dyn Fn(&str) -> Option<String> + 'a>,
+    lookup: Lookup<'a>,
 }
 
 impl Environment<'_> {

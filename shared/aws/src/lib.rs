@@ -16,7 +16,7 @@ pub mod queue;
 pub mod record_item;
 mod request_body;
 pub mod schedule;
-pub mod sqs_event;
 pub mod signer;
+pub mod sqs_event;
 pub mod system;
 pub mod telemetry;

@@ -4,8 +4,8 @@
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::{
-    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, MessageAttributeValue,
-    SendMessageBatchRequestEntry,
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, ChangeMessageVisibilityBatchResultEntry,
+    MessageAttributeValue, SendMessageBatchRequestEntry, SendMessageBatchResultEntry,
 };
 use lapse_policy::message::MAX_SQS_BYTES;
 use lapse_policy::ports::{Accepted, Outbox, Outgoing, Visibility};
@@ -42,7 +42,11 @@ impl SqsQueue {
         };
         let answer = self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries)).send().await;
         match answer {
-            Ok(answer) => by_entry(messages.len(), answer.successful().iter().map(|s| s.id()), answer.failed()),
+            Ok(answer) => by_entry(
+                messages.len(),
+                answer.successful().iter().map(SendMessageBatchResultEntry::id),
+                answer.failed(),
+            ),
             Err(error) => vec![Accepted::No(unavailable("SendMessageBatch", &error).to_string()); messages.len()],
         }
     }
@@ -62,7 +66,11 @@ impl SqsQueue {
         };
         let call = self.client.change_message_visibility_batch().queue_url(&self.url).set_entries(Some(entries));
         match call.send().await {
-            Ok(answer) => by_entry(messages.len(), answer.successful().iter().map(|s| s.id()), answer.failed()),
+            Ok(answer) => by_entry(
+                messages.len(),
+                answer.successful().iter().map(ChangeMessageVisibilityBatchResultEntry::id),
+                answer.failed(),
+            ),
             Err(error) => {
                 vec![Accepted::No(unavailable("ChangeMessageVisibilityBatch", &error).to_string()); messages.len()]
             }

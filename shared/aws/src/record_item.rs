@@ -40,6 +40,7 @@ pub fn attributes(record: &Record) -> Vec<(&'static str, Option<AttributeValue>)
 }
 
 /// A number attribute.
+#[expect(clippy::needless_pass_by_value, reason = "called with plain numbers")]
 pub fn number(n: impl ToString) -> AttributeValue {
     AttributeValue::N(n.to_string())
 }

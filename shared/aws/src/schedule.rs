@@ -149,6 +149,7 @@ fn put(row: &Row) -> Result<WriteRequest, Unavailable> {
     Ok(WriteRequest::builder().put_request(request).build())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the form of map_err")]
 fn invalid(error: aws_sdk_dynamodb::error::BuildError) -> Unavailable {
     Unavailable { operation: WRITE, cause: error.to_string() }
 }

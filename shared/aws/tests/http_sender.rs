@@ -10,19 +10,37 @@ mod peer;
 use std::io::Write as _;
 use std::time::Duration;
 
-use attempts::{LONG, Names, PAYLOAD, SECRET, Silence, answered, attempt, failure, send, sender, start};
+use attempts::{Names, PAYLOAD, SECRET, answered, attempt, failure, sender, start};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lapse_aws::http_sender::HttpSender;
 use lapse_aws::signer;
 use lapse_policy::classifier::{Answer, Failure};
 use lapse_policy::guard::AllowList;
-use lapse_policy::ports::Sender as _;
+use lapse_policy::ports::{Sender as _, Sent};
 use lapse_policy::secret::Secret;
 use peer::{Event, Peer, Then, answer};
+use reqwest::dns::{Name, Resolve, Resolving};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::time::Instant;
+
+/// A time that no test waits for: the attempts' timeout.
+const LONG: Duration = Duration::from_secs(20);
+
+/// A resolver that never answers.
+struct Silence;
+
+impl Resolve for Silence {
+    fn resolve(&self, _: Name) -> Resolving {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Sends one attempt to a URL with an address in it.
+async fn send(url: &str) -> Sent {
+    sender(Names::default()).send(&attempt(url, &json!({}))).await
+}
 
 fn ok() -> Then {
     Then::Answer(answer("200 OK", &[], b"thanks"))
@@ -45,12 +63,8 @@ async fn i2_the_destination_gets_these_headers_and_the_payloads_own_bytes() {
     assert_eq!(request.line(), "POST /hook?key=hidden HTTP/1.1");
     assert_eq!(request.body, PAYLOAD.as_bytes());
     let stamp = start().seconds();
-    let signature = signer::signature(
-        &[Secret::parse(SECRET).expect("a secret")],
-        "res_8472:3",
-        stamp,
-        PAYLOAD.as_bytes(),
-    );
+    let signature =
+        signer::signature(&[Secret::parse(SECRET).expect("a secret")], "res_8472:3", stamp, PAYLOAD.as_bytes());
     let agent = format!("lapse/{}", env!("CARGO_PKG_VERSION"));
     for (name, value) in [
         ("content-type", "application/json"),
@@ -183,7 +197,8 @@ async fn cls_5_a_port_that_no_one_listens_on_refuses() {
 async fn cls_5_a_name_that_does_not_resolve() {
     let sent = send("http://hooks.example.com/hook").await;
     assert_eq!(failure(&sent), Failure::Dns);
-    let sent = sender(Names::of("hooks.example.com", &[])).send(&attempt("http://hooks.example.com/", &json!({}))).await;
+    let sent =
+        sender(Names::of("hooks.example.com", &[])).send(&attempt("http://hooks.example.com/", &json!({}))).await;
     assert_eq!(failure(&sent), Failure::Dns, "a name without an address");
 }
 
@@ -265,7 +280,11 @@ async fn sec_3_no_more_than_its_limit_is_read_of_a_body() {
     let endless = |headers: &str| format!("HTTP/1.1 200 OK\r\n{headers}\r\n").into_bytes();
     for (label, head, again) in [
         ("to the end of the connection", endless(""), b"z".repeat(1000)),
-        ("in chunks", endless("transfer-encoding: chunked\r\n"), [b"3e8\r\n".as_slice(), &b"z".repeat(1000), b"\r\n"].concat()),
+        (
+            "in chunks",
+            endless("transfer-encoding: chunked\r\n"),
+            [b"3e8\r\n".as_slice(), &b"z".repeat(1000), b"\r\n"].concat(),
+        ),
         ("compressed", endless("content-encoding: gzip\r\n"), bomb),
     ] {
         let mut peer = Peer::start([Then::Flood(head, again)]).await;

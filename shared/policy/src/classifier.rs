@@ -130,6 +130,7 @@ fn listed(status: u16, lists: &StatusLists) -> Option<Classified> {
     }
 }
 
+#[expect(clippy::match_same_arms, reason = "in the order of the rules")]
 fn by_status(answer: &Answer, context: Context<'_>) -> Classified {
     match answer.status {
         202 if context.require_decision => transient("CLS-2", Effect::Unknown),

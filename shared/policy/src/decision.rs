@@ -314,6 +314,6 @@ mod tests {
         assert_eq!(decided(&answered(200, None), before).effect, Effect::Known);
         let first = decided(&Outcome::Failed(Failure::NoAnswer), attempt(0, 1800));
         assert_eq!(first.effect, Effect::Unknown);
-        assert_eq!(first.deadline_left, Duration::from_secs(1800));
+        assert_eq!(first.deadline_left, Duration::from_mins(30));
     }
 }

@@ -23,9 +23,9 @@ pub const MAX_TIMEOUT: Duration = Duration::from_secs(20);
 /// What a function needs beside an attempt: its timeout must exceed the attempt's by this (ACK-4).
 pub const AROUND_ATTEMPT: Duration = Duration::from_secs(8);
 /// The default age at which an event without a deadline ends.
-pub const MAX_AGE: Duration = Duration::from_secs(86_400);
+pub const MAX_AGE: Duration = Duration::from_hours(24);
 /// The longest such age: 7 days.
-pub const LONGEST_MAX_AGE: Duration = Duration::from_secs(604_800);
+pub const LONGEST_MAX_AGE: Duration = Duration::from_hours(168);
 /// What the network is assumed to add to the distance between requests (LIM-5).
 pub const JITTER: Duration = Duration::from_millis(150);
 /// Live secrets: one, two while rotating, and room for a second rotation at once.
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(destination.timeout, Duration::from_millis(2500));
         assert_eq!(destination.retry.max_attempts.get(), 3);
         assert!(destination.statuses.transient.contains(&422));
-        assert_eq!(destination.max_age, Duration::from_secs(60));
+        assert_eq!(destination.max_age, Duration::from_mins(1));
     }
 
     #[test]

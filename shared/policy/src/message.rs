@@ -56,6 +56,7 @@ pub struct Malformed {
 }
 
 impl Malformed {
+    #[expect(clippy::needless_pass_by_value, reason = "a text as well as an error")]
     fn new(field: &'static str, problem: impl ToString) -> Self {
         Self { field, problem: problem.to_string() }
     }
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(message.deadline(Duration::ZERO).to_string(), "2026-11-30T12:30:00.000Z");
         assert_eq!(message.mark, None);
         let open = Message::parse(&replaced(r#""deadline":"2026-11-30T12:30:00Z","#, "")).expect("valid");
-        assert_eq!(open.deadline(Duration::from_secs(60)).to_string(), "2026-11-30T12:01:00.000Z");
+        assert_eq!(open.deadline(Duration::from_mins(1)).to_string(), "2026-11-30T12:01:00.000Z");
         assert!(Message::parse(&replaced(r#""v":1"#, r#""v":1,"extra":[1]"#)).is_ok(), "unknown fields");
     }
 

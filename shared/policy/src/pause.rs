@@ -135,7 +135,13 @@ mod tests {
         check("a longer ask", late(Some(seconds(9)), 500), Some(9500), 9500, 1);
         check("a shorter one never lowers", late(Some(seconds(1)), 500), Some(2000), 2000, 1);
         check("no ask", late(None, 500), Some(2000), 2000, 1);
-        check("an ask after the end adds only what is still to come", late(Some(seconds(3)), 6000), Some(9000), 5000, 1);
+        check(
+            "an ask after the end adds only what is still to come",
+            late(Some(seconds(3)), 6000),
+            Some(9000),
+            5000,
+            1,
+        );
     }
 
     #[test]
@@ -146,7 +152,8 @@ mod tests {
         check("the same", hour.raised(at(3_600_000), at(1000)), Some(3_600_000), 3_600_000, 0);
         check("higher", hour.raised(at(3_700_000), at(1000)), Some(3_700_000), 3_700_000, 0);
         check("after its end", hour.raised(at(5_000_000), at(4_000_000)), Some(5_000_000), 4_600_000, 0);
-        check("to the past", FREE.raised(NOW, at(1)), None, 0, 0);
+        assert_eq!(FREE.raised(NOW, NOW), FREE, "to now");
+        assert_eq!(FREE.raised(NOW, at(1)), FREE, "to the past");
         let gone = hour.raised(Timestamp::FAR_FUTURE, at(1000));
         assert_eq!(gone.raised(Timestamp::FAR_FUTURE, at(9000)), gone, "run twice, it is the same");
         let throttled = gone.throttled(Some(seconds(5)), at(2000), at(3000));
@@ -201,6 +208,8 @@ mod tests {
         let lifted = pause.lifted(at(100));
         assert_eq!(lifted.succeeded(at(100)).streak, 0, "sent after it was lifted");
         assert_eq!(lifted.succeeded(NOW.minus(Duration::from_millis(1))).streak, 3, "sent before a lifted one");
+        let second = pause.throttled(None, at(5000), at(6000)).lifted(at(6100));
+        assert_eq!(second.succeeded(at(5999)).streak, 4, "sent before the last of two");
         assert_eq!(pause.succeeded(at(2000)), Pause { streak: 0, ..pause }, "nothing else changes");
         assert_eq!(FREE.succeeded(NOW), FREE);
     }

@@ -9,9 +9,10 @@ use std::time::{Duration, SystemTime};
 use crate::timestamp::Timestamp;
 
 /// A wait of more than this is never scheduled (RET-8); also the longest wait that is told apart.
-pub const LONGEST_ASK: Duration = Duration::from_secs(604_800);
+pub const LONGEST_ASK: Duration = Duration::from_hours(168);
 
 /// The longest valid ask among an answer's headers, or `None` if none is valid (RET-1).
+#[expect(clippy::needless_pass_by_value, reason = "an iterator is passed as one")]
 pub fn asked<'a>(headers: impl Iterator<Item = (&'a str, &'a [u8])> + Clone, now: Timestamp) -> Option<Duration> {
     let named = |name: &'static str| {
         headers

@@ -15,7 +15,7 @@ pub const MAX_ATTEMPTS: NonZeroU32 = NonZeroU32::new(12).unwrap();
 /// The first cool-down of a destination that throttles without saying for how long (LIM-7).
 pub const FIRST_COOL_DOWN: Duration = Duration::from_secs(2);
 /// The longest cool-down of our own choosing (LIM-7).
-pub const MAX_COOL_DOWN: Duration = Duration::from_secs(300);
+pub const MAX_COOL_DOWN: Duration = Duration::from_mins(5);
 
 /// How a destination's transient outcomes are retried.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,11 +31,11 @@ pub struct RetryPolicy {
 /// The wait after the n-th counted attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Schedule {
-    /// `initial x factor^(n-1)`, at most `cap`.
+    /// `initial x factor^n`, at most `cap`.
     Exponential {
-        /// The wait after the first attempt.
+        /// What grows: the wait after the first attempt is already `factor` times this.
         initial: Duration,
-        /// What each further attempt multiplies it by, at least 1.
+        /// What each attempt multiplies it by, at least 1.
         factor: f64,
         /// The longest wait.
         cap: Duration,
@@ -49,7 +49,7 @@ impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             schedule: Schedule::Exponential {
-                initial: Duration::from_secs(2),
+                initial: Duration::from_secs(1),
                 factor: 2.0,
                 cap: Duration::from_secs(64),
             },
@@ -65,7 +65,7 @@ impl RetryPolicy {
     pub fn wait_after(&self, n: u32) -> Duration {
         match &self.schedule {
             Schedule::Exponential { initial, factor, cap } => {
-                let power = i32::try_from(n.saturating_sub(1)).unwrap_or(i32::MAX);
+                let power = i32::try_from(n).unwrap_or(i32::MAX);
                 // To the millisecond: seconds as a fraction have no exact 2.7.
                 let ms = (initial.as_secs_f64() * 1000.0 * factor.powi(power)).round();
                 Duration::try_from_secs_f64(ms / 1000.0).map_or(*cap, |wait| wait.min(*cap))
@@ -128,7 +128,7 @@ mod tests {
     fn ret_3_schedules() {
         let policy = RetryPolicy::default();
         check("default", &policy, &[2000, 4000, 8000, 16_000, 32_000, 64_000, 64_000, 64_000]);
-        check("own exponential", &exponential(100, 3.0, 5000), &[100, 300, 900, 2700, 5000, 5000]);
+        check("own exponential", &exponential(100, 3.0, 5000), &[300, 900, 2700, 5000, 5000]);
         let steps = [5, 300, 1200].map(Duration::from_secs).to_vec();
         let list = RetryPolicy { schedule: Schedule::Steps(steps), ..RetryPolicy::default() };
         check("list, the last repeats", &list, &[5000, 300_000, 1_200_000, 1_200_000]);
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn ret_3_no_attempt_number_overflows() {
-        let cap = Duration::from_millis(5000);
+        let cap = Duration::from_secs(5);
         for n in [0, 1000, u32::MAX] {
             assert!(exponential(100, 3.0, 5000).wait_after(n) <= cap, "n = {n}");
         }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::booking::INLINE;
 use crate::timestamp::{Micros, Timestamp, millis};
 
-/// The longest wait by ChangeMessageVisibility: a deferred message is in flight all that time.
+/// The longest wait by `ChangeMessageVisibility`: a deferred message is in flight all that time.
 pub const DEFER_MOST: Duration = Duration::from_secs(30);
-/// The longest wait by DelaySeconds (SQS quota: 15 min).
-pub const REPUBLISH_MOST: Duration = Duration::from_secs(900);
+/// The longest wait by `DelaySeconds` (SQS quota: 15 min).
+pub const REPUBLISH_MOST: Duration = Duration::from_mins(15);
 /// A parked row is due this much before its time: emission has a delay of its own (LIM-4).
 pub const PARK_EARLY: Duration = Duration::from_secs(1);
 /// Receives at which a message is republished rather than deferred (ACK-7).

@@ -89,15 +89,15 @@ fn lim_1_the_busy_branch_adds_between_now_and_its_limit() {
         most: Micros(most),
         guard,
     };
-    let plain = item(Pause::default());
-    let gate = |g| Some(Clocks { gate: Some(Micros(g)), ..plain });
-    check("exactly now and exactly the limit", busy(Clock::Gate, GATE.0, GATE.0, free), plain, gate(7_000_010));
-    check("before now", busy(Clock::Gate, GATE.0 + 1, GATE.0 + 2, free), plain, None);
-    check("past the limit", busy(Clock::Gate, 0, GATE.0 - 1, free), plain, None);
-    check("a limit before now", busy(Clock::Gate, 9_000_000, 6_000_000, free), plain, None);
+    let quiet = item(Pause::default());
+    let gate = |g| Some(Clocks { gate: Some(Micros(g)), ..quiet });
+    check("exactly now and exactly the limit", busy(Clock::Gate, GATE.0, GATE.0, free), quiet, gate(7_000_010));
+    check("before now", busy(Clock::Gate, GATE.0 + 1, GATE.0 + 2, free), quiet, None);
+    check("past the limit", busy(Clock::Gate, 0, GATE.0 - 1, free), quiet, None);
+    check("a limit before now", busy(Clock::Gate, 9_000_000, 6_000_000, free), quiet, None);
     check("absent", busy(Clock::Gate, 0, i64::MAX, free), Clocks::default(), None);
-    let plan = Some(Clocks { plan: Some(Micros(5_000_010)), ..plain });
-    check("the other clock stays", busy(Clock::Plan, PLAN.0, PLAN.0, Guard::Shift(0)), plain, plan);
+    let plan = Some(Clocks { plan: Some(Micros(5_000_010)), ..quiet });
+    check("the other clock stays", busy(Clock::Plan, PLAN.0, PLAN.0, Guard::Shift(0)), quiet, plan);
 }
 
 #[test]

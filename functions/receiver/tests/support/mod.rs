@@ -26,7 +26,8 @@ pub(crate) const OLD: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 pub(crate) const NEW: &str = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// Ten seconds after the hold of [`BODY`] has ended.
 pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_796_040_010_000);
-pub(crate) const BODY: &str = r#"{"reservation_id":"res_1","event_version":3,"resource":"studio-7","hold_expires_at":"2026-11-30T12:00:00Z"}"#;
+pub(crate) const BODY: &str =
+    r#"{"reservation_id":"res_1","event_version":3,"resource":"studio-7","hold_expires_at":"2026-11-30T12:00:00Z"}"#;
 
 /// A clock that stands still.
 #[derive(Debug)]
@@ -204,7 +205,8 @@ impl World {
 
     /// The status of `res_1`, if there is such a row.
     pub(crate) async fn status(&self) -> Option<String> {
-        let row = self.client.get_item().table_name(&self.table).key("reservation_id", AttributeValue::S("res_1".into()));
+        let row =
+            self.client.get_item().table_name(&self.table).key("reservation_id", AttributeValue::S("res_1".into()));
         let row = row.consistent_read(true).send().await.unwrap().item?;
         row.get("status").map(|status| status.as_s().unwrap().clone())
     }
@@ -265,11 +267,8 @@ impl Post {
 
     /// The event of a function URL, payload format 2.0.
     fn event(&self) -> String {
-        let body = if self.base64 {
-            base64::engine::general_purpose::STANDARD.encode(&self.body)
-        } else {
-            self.body.clone()
-        };
+        let body =
+            if self.base64 { base64::engine::general_purpose::STANDARD.encode(&self.body) } else { self.body.clone() };
         json!({
             "version": "2.0",
             "routeKey": "$default",

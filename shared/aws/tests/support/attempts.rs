@@ -3,32 +3,28 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use lapse_aws::http_sender::HttpSender;
 use lapse_policy::classifier::{Answer, Failure, Outcome};
 use lapse_policy::destination::Destination;
 use lapse_policy::guard::AllowList;
 use lapse_policy::names::{DestinationName, EventId};
-use lapse_policy::ports::{Attempt, Sender as _, Sent};
+use lapse_policy::ports::{Attempt, Sent};
 use lapse_policy::timestamp::Timestamp;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use serde_json::{Value, json};
 
 /// The payload of every attempt: odd white space and escapes, which must arrive as they are.
-pub const PAYLOAD: &str = "{ \"n\" : 1.0e2,\t\"name\": \"Zo\u{eb} \\u00e9\" }";
+pub(crate) const PAYLOAD: &str = "{ \"n\" : 1.0e2,\t\"name\": \"Zo\u{eb} \\u00e9\" }";
 /// The destination's secret.
-pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-/// A time that no test waits for.
-pub const LONG: Duration = Duration::from_secs(20);
-
+pub(crate) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// When every attempt starts.
-pub fn start() -> Timestamp {
+pub(crate) fn start() -> Timestamp {
     Timestamp::parse("2026-03-01T12:00:00Z").expect("valid")
 }
 
 /// An attempt at a URL, with these fields of the destination's row.
-pub fn attempt(url: &str, fields: &Value) -> Attempt {
+pub(crate) fn attempt(url: &str, fields: &Value) -> Attempt {
     let mut row = json!({"url": url, "secrets": [SECRET], "allow_http": true, "timeout_ms": 20_000});
     let fields = fields.as_object().expect("an object").clone();
     let row = row.as_object_mut().expect("an object");
@@ -44,19 +40,14 @@ pub fn attempt(url: &str, fields: &Value) -> Attempt {
 }
 
 /// A sender that may call 127.0.0.0/8 and knows the names that a test gives it.
-pub fn sender(names: impl Resolve + 'static) -> HttpSender {
+pub(crate) fn sender(names: impl Resolve + 'static) -> HttpSender {
     let allow = AllowList::parse("127.0.0.0/8").expect("a range");
     HttpSender::with_resolver(allow, Arc::new(names)).expect("a sender")
 }
 
-/// Sends one attempt to a URL with an address in it.
-pub async fn send(url: &str) -> Sent {
-    sender(Names::default()).send(&attempt(url, &json!({}))).await
-}
-
 /// The answer that must have come.
 #[track_caller]
-pub fn answered(sent: &Sent) -> &Answer {
+pub(crate) fn answered(sent: &Sent) -> &Answer {
     match &sent.outcome {
         Outcome::Answered(answer) => answer,
         Outcome::Failed(failure) => panic!("{failure:?}: {:?}", sent.excerpt),
@@ -65,7 +56,7 @@ pub fn answered(sent: &Sent) -> &Answer {
 
 /// The failure that must have been.
 #[track_caller]
-pub fn failure(sent: &Sent) -> Failure {
+pub(crate) fn failure(sent: &Sent) -> Failure {
     match sent.outcome {
         Outcome::Failed(failure) => failure,
         Outcome::Answered(ref answer) => panic!("{answer:?}: {:?}", sent.excerpt),
@@ -74,11 +65,11 @@ pub fn failure(sent: &Sent) -> Failure {
 
 /// A resolver that knows these names and no others.
 #[derive(Debug, Default)]
-pub struct Names(HashMap<&'static str, Vec<IpAddr>>);
+pub(crate) struct Names(HashMap<&'static str, Vec<IpAddr>>);
 
 impl Names {
     /// One name and its addresses.
-    pub fn of(name: &'static str, addresses: &[&str]) -> Self {
+    pub(crate) fn of(name: &'static str, addresses: &[&str]) -> Self {
         let addresses = addresses.iter().map(|text| text.parse().expect("an address")).collect();
         Self(HashMap::from([(name, addresses)]))
     }
@@ -91,14 +82,5 @@ impl Resolve for Names {
             let found = found.ok_or_else(|| std::io::Error::other("no such name"))?;
             Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
         })
-    }
-}
-
-/// A resolver that never answers.
-pub struct Silence;
-
-impl Resolve for Silence {
-    fn resolve(&self, _: Name) -> Resolving {
-        Box::pin(std::future::pending())
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 /// What the receiver does with a request once it has read it.
 #[derive(Debug, Clone)]
-pub enum Then {
+pub(crate) enum Then {
     /// Writes and waits for the next request on the connection.
     Answer(Vec<u8>),
     /// Writes, then closes.
@@ -27,7 +27,7 @@ pub enum Then {
 
 /// What the receiver did: the tests wait for it rather than for time to pass.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     /// It has closed or reset a connection.
     Ended,
     /// It has seen that a connection is gone.
@@ -36,29 +36,29 @@ pub enum Event {
 
 /// A request as it arrived.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub(crate) struct Request {
     head: String,
     /// The body's bytes.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
     /// The request line.
-    pub fn line(&self) -> &str {
+    pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap_or_default()
     }
 
     /// All values of a header.
-    pub fn values(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn values(&self, name: &str) -> Vec<&str> {
         let headers = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
         headers.filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).collect()
     }
 }
 
 /// The receiver; it ends with the test's runtime.
-pub struct Peer {
+pub(crate) struct Peer {
     /// Where it listens.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
     connections: Arc<Mutex<usize>>,
     events: mpsc::UnboundedReceiver<Event>,
@@ -66,7 +66,7 @@ pub struct Peer {
 
 impl Peer {
     /// Starts a receiver that does these things with its requests, in order; the last one repeats.
-    pub async fn start(script: impl Into<Vec<Then>>) -> Self {
+    pub(crate) async fn start(script: impl Into<Vec<Then>>) -> Self {
         let script = Arc::new(script.into());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
@@ -88,22 +88,22 @@ impl Peer {
     }
 
     /// A URL of it; its host is an address, so that no name is resolved.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/hook?key=hidden", self.address)
     }
 
     /// The requests so far.
-    pub fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().expect("not poisoned").clone()
     }
 
     /// The connections so far.
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         *self.connections.lock().expect("not poisoned")
     }
 
     /// Waits for the end of a connection.
-    pub async fn event(&mut self) -> Event {
+    pub(crate) async fn event(&mut self) -> Event {
         self.events.recv().await.expect("the receiver runs")
     }
 }
@@ -155,7 +155,7 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Reque
 }
 
 /// An answer of that status with these headers and this body.
-pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut text = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
         text.push_str(&format!("{name}: {value}\r\n"));
