@@ -186,10 +186,8 @@ mod tests {
     impl Scripted {
         fn next(&self) -> Result<Says, Unavailable> {
             let says = self.says.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-            match says.expect("one call more than the script has") {
-                Says::Down => Err(Unavailable { operation: "test", cause: "down".to_owned() }),
-                says => Ok(says),
-            }
+            let says = says.expect("one call more than the script has");
+            if matches!(says, Says::Down) { Err(outage()) } else { Ok(says) }
         }
     }
 
@@ -263,8 +261,12 @@ mod tests {
         Says::Row(Some(Reservation { status: status.to_owned(), version: 3 }))
     }
 
+    fn outage() -> Unavailable {
+        Unavailable { operation: "test", cause: "down".to_owned() }
+    }
+
     fn down() -> Answer {
-        Answer::Unavailable(Unavailable { operation: "test", cause: "down".to_owned() })
+        Answer::Unavailable(outage())
     }
 
     #[test]

@@ -229,19 +229,19 @@ async fn rcv_4_a_store_that_cannot_be_used_is_503() {
     let cancelled = |codes: [&str; 2]| {
         let mut body = error("TransactionCanceledException");
         body["CancellationReasons"] = codes.map(|code| json!({ "Code": code, "Message": "no" })).as_slice().into();
-        World::of(answering(400, body), "any")
+        World::of(answering(400, &body), "any")
     };
     let existing = World::new("unavailable").await;
     let missing = World::of(existing.client(), "no-such-table");
     check_unavailable("the table is missing", missing, "unavailable").await;
     check_unavailable("no one listens", World::of(nowhere(), "any"), "unavailable").await;
     check_unavailable("throttled", cancelled(["ThrottlingError", "None"]), "unavailable").await;
-    check_unavailable("its own fault", World::of(answering(500, error("InternalServerError")), "any"), "unavailable")
+    check_unavailable("its own fault", World::of(answering(500, &error("InternalServerError")), "any"), "unavailable")
         .await;
-    check_unavailable("no error at all", World::of(answering(502, json!("<html>")), "any"), "unavailable").await;
+    check_unavailable("no error at all", World::of(answering(502, &json!("<html>")), "any"), "unavailable").await;
     check_unavailable("the same event at work", cancelled(["TransactionConflict", "None"]), "busy").await;
     check_unavailable("a payment at work", cancelled(["None", "TransactionConflict"]), "busy").await;
-    let busy = World::of(answering(400, error("TransactionInProgressException")), "any");
+    let busy = World::of(answering(400, &error("TransactionInProgressException")), "any");
     check_unavailable("its token at work", busy, "busy").await;
 }
 

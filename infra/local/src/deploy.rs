@@ -16,7 +16,7 @@ use aws_sdk_cloudformation::types::{Capability, Parameter, Stack, StackStatus};
 
 use crate::binaries::Package;
 use crate::http::Http;
-use crate::{Function, LOCAL_SECRET, Options, Progress, template};
+use crate::{Function, LOCAL_SECRET, Options, Progress, mappings, template};
 
 /// The stack's name; it begins the queues' names.
 const STACK: &str = "lapse";
@@ -54,6 +54,9 @@ pub(crate) async fn deploy(
         Some(_) => update(&client, options, body).await?,
     };
     verify(http, &outputs, packages).await?;
+    for name in [Function::Deliver, Function::Triage].iter().filter_map(|f| outputs.get(f.output())) {
+        mappings::mend_concurrency(http, name).await?;
+    }
     Ok(outputs)
 }
 
@@ -174,6 +177,8 @@ fn parameters(options: &Options) -> Vec<Parameter> {
     let mut values = BTreeMap::from([
         ("Architecture", architecture),
         ("AllowCidrs", "127.0.0.0/8"),
+        // Each is a process here, not a sandbox in a data centre.
+        ("DeliverMaximumConcurrency", "8"),
         ("ReceiverEnabled", "true"),
         ("ReceiverSecrets", LOCAL_SECRET),
     ]);

@@ -13,6 +13,7 @@ pub mod driver;
 mod emulator;
 mod function;
 mod http;
+mod mappings;
 pub mod partner;
 mod processes;
 mod python;

@@ -114,15 +114,15 @@ fn run(
     stopped: oneshot::Receiver<()>,
     ready: &mpsc::Sender<std::io::Result<()>>,
 ) {
-    let begin = || {
+    let prepare = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener)?;
         drop(entered);
         Ok((runtime, listener))
     };
-    let (runtime, listener) = match begin() {
-        Ok(begun) => begun,
+    let (runtime, listener) = match prepare() {
+        Ok(prepared) => prepared,
         Err(error) => {
             let _ = ready.send(Err(error));
             return;

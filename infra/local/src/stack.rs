@@ -18,7 +18,7 @@ use crate::emulator::{Emulator, is_ours};
 use crate::http::Http;
 use crate::processes::{self, MARK};
 use crate::record::{self, State};
-use crate::{Function, Options, Progress, REGION, binaries, deploy, python};
+use crate::{Function, Options, Progress, REGION, binaries, deploy, mappings, python};
 
 /// A stack that runs. One from [`start`] ends with this value, one from [`up`] does not.
 #[derive(Debug)]
@@ -214,19 +214,7 @@ impl Stack {
 
     /// Stops or resumes what a function gets from its queue. Messages wait meanwhile.
     pub async fn set_mapping_enabled(&self, function: Function, enabled: bool) -> Result<()> {
-        let path = "/2015-03-31/event-source-mappings";
-        let listed = self.http.get_json(&format!("{path}/?FunctionName={}", self.name(function)?)).await?;
-        let mappings: Vec<&str> = listed["EventSourceMappings"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|mapping| mapping["UUID"].as_str())
-            .collect();
-        ensure!(!mappings.is_empty(), "{function} has no event source; only deliver and triage read a queue");
-        for id in mappings {
-            self.http.put_json(&format!("{path}/{id}"), &json!({ "Enabled": enabled })).await?;
-        }
-        Ok(())
+        mappings::set_enabled(&self.http, self.name(function)?, enabled).await
     }
 
     /// All that a function has logged, oldest first. The emulator stores an invocation's lines when

@@ -15,6 +15,7 @@ use lapse_policy::timestamp::Timestamp;
 pub struct SystemClock;
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the clock's adapter")]
     fn now(&self) -> Timestamp {
         // A clock before 1970 reads as 1970.
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -38,6 +39,7 @@ impl Clock for SystemClock {
 pub struct SystemChance;
 
 impl Chance for SystemChance {
+    #[expect(clippy::disallowed_methods, reason = "this is chance's adapter")]
     fn draw(&self) -> f64 {
         fastrand::f64()
     }

@@ -2,6 +2,8 @@
 //!
 //! Owns: what is true over plain HTTP; `http_sender_tls.rs` has the rest.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+
 #[path = "support/attempts.rs"]
 mod attempts;
 #[path = "support/peer.rs"]

@@ -3,6 +3,8 @@
 //! Owns: what plain HTTP does not show. Roots of trust are the system's, so the test that needs a trusted
 //! certificate runs itself again with `SSL_CERT_FILE` set; a process cannot change its own environment safely.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
+
 #[path = "support/attempts.rs"]
 mod attempts;
 

@@ -189,7 +189,7 @@ fn retry(decision: &mut Decision, rules: Rules<'_>, attempt: Attempt) {
 /// RET-6: the destination's wish ends the delivery; our own schedule yields, if that leaves time.
 fn past_the_deadline(decision: &Decision, rules: Rules<'_>, attempt: Attempt, asked: Duration) -> Action {
     let earliest = attempt.now.plus(asked);
-    if earliest > attempt.deadline {
+    if asked > Duration::ZERO && earliest > attempt.deadline {
         return Action::Dead(Reason::RetryAfterExceedsDeadline);
     }
     // Pulled forward, but never before what was asked for.
@@ -274,6 +274,9 @@ mod tests {
         let none = dead(Reason::NoRetryBeforeDeadline);
         check("less than 1 s away", &answered(503, None), attempt(6, 10), "RET-6", none);
         check("our own cool-down", &answered(429, None), attempt(0, 1), "RET-6", none);
+        let over = Attempt { now: NOW.plus(Duration::from_secs(30)), ..attempt(0, 25) };
+        check("ended after the deadline, without an ask", &Outcome::Failed(Failure::NoAnswer), over, "RET-6", none);
+        check("an ask of 0 is none", &answered(503, Some(0)), over, "RET-6", none);
         let asked = dead(Reason::RetryAfterExceedsDeadline);
         check("throttled ask", &answered(429, Some(1801)), attempt(0, 1800), "RET-6", asked);
         check("ask of a 500", &answered(500, Some(1801)), attempt(0, 1800), "RET-6", asked);

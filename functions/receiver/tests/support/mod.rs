@@ -86,7 +86,7 @@ fn client(address: SocketAddr) -> Client {
 }
 
 /// A store whose every answer is this one: for the errors that no emulator produces.
-pub(crate) fn answering(status: u16, body: Value) -> Client {
+pub(crate) fn answering(status: u16, body: &Value) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let body = body.to_string();

@@ -5,9 +5,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
+use lapse_aws::system::SystemClock;
+use lapse_policy::ports::Clock as _;
 use sha2::{Digest, Sha256};
 
 use super::script::{Bucket, Lose, Reply, Script, whole_seconds};
@@ -255,6 +257,5 @@ impl Play {
 
 /// Rounded down, as the caller's clock is: see [`super::Checks::early`].
 fn epoch_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(SystemClock.now().millis()).unwrap_or_default()
 }

@@ -156,10 +156,7 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Reque
 
 /// An answer of that status with these headers and this body.
 pub(crate) fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-    let mut text = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len());
-    for (name, value) in headers {
-        text.push_str(&format!("{name}: {value}\r\n"));
-    }
-    text.push_str("\r\n");
-    [text.as_bytes(), body].concat()
+    let own: String = headers.iter().flat_map(|(name, value)| [*name, ": ", *value, "\r\n"]).collect();
+    let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n{own}\r\n", body.len());
+    [head.as_bytes(), body].concat()
 }
