@@ -9,7 +9,8 @@ pub mod proof;
 pub mod stage;
 pub mod table;
 
-use std::path::Path;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -24,10 +25,31 @@ use stage::{Screen, Stage};
 /// How long the play may take once everything is on its way.
 const PATIENCE: Duration = Duration::from_secs(150);
 
+/// The stack's files. They are removed at the end, an interruption too, unless the proof did not hold.
+struct Scratch {
+    folder: PathBuf,
+    keep: Cell<bool>,
+}
+
+impl Scratch {
+    fn new(folder: PathBuf) -> Self {
+        Self { folder, keep: Cell::new(false) }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if !self.keep.get() {
+            // Only logs and temporary files are in it.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
 /// Plays the demo; exit code 1 if a proof line does not hold.
 pub async fn run(root: &Path, json: bool) -> Result<ExitCode> {
-    let state = root.join(format!(".lapse/demo-{}", std::process::id()));
-    let options = Options { build: Build::Loud, ..Options::new(root, &state) };
+    let scratch = Scratch::new(root.join(format!(".lapse/demo-{}", std::process::id())));
+    let options = Options { build: Build::Loud, ..Options::new(root, &scratch.folder) };
     let stack = lapse_local::start(&options, &|line| say(line)).await.context("the local stack did not start")?;
     let began = Instant::now();
     let cast = Cast::new(&stack)?;
@@ -58,18 +80,14 @@ pub async fn run(root: &Path, json: bool) -> Result<ExitCode> {
     }
     let failed = !proof.holds();
     if failed {
-        // The logs stay where they are said to be.
-        print(&format!("The proof does not hold. Logs of this run: {}", state.display()))?;
+        scratch.keep.set(true);
+        print(&format!("The proof does not hold. Logs of this run: {}", scratch.folder.display()))?;
     } else {
         print(
             "Where to look next: README.md (send your own events), ARCHITECTURE.md (the rules), cargo lapse local up",
         )?;
     }
     stack.stop().await?;
-    if !failed {
-        // Only logs and temporary files are in it.
-        let _ = std::fs::remove_dir_all(&state);
-    }
     if json {
         print(&proof.json(&evidence).to_string())?;
     }

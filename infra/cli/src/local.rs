@@ -25,8 +25,14 @@ pub async fn up(root: &Path, port: Option<u16>, as_json: bool) -> Result<ExitCod
     } else {
         print(&format!("running at {} in region {}", stack.endpoint, stack.region))?;
         for (name, value) in &stack.outputs {
+            // The function URL is a public name; this is the same function on this machine.
+            let value = if name == "ReceiverUrl" { stack.receiver_url()? } else { value.clone() };
             print(&format!("  {name:<26} {value}"))?;
         }
+        print("")?;
+        print("for the AWS CLI and any SDK:")?;
+        print(&format!("  export AWS_ENDPOINT_URL={} AWS_REGION={}", stack.endpoint, stack.region))?;
+        print("  export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test")?;
         print("stop it with: cargo lapse local down")?;
     }
     Ok(ExitCode::SUCCESS)

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::classifier::StatusLists;
 use crate::config_fields::{Fields, InvalidDestination};
 use crate::decision::Rules;
+use crate::guard::{AllowList, Refusal, Scheme, judge_url};
 use crate::headers::{self, CustomHeader};
 use crate::names::DestinationName;
 use crate::retry_policy::RetryPolicy;
@@ -47,7 +48,7 @@ pub struct Rate {
 pub struct Destination {
     /// Its name.
     pub name: DestinationName,
-    /// Where to POST. Judged by the guard when it is called (CLS-9), not here.
+    /// Where to POST: a well-formed URL. Whether its address may be called is judged when it is (CLS-9).
     pub url: String,
     /// Whether plain http will do (SEC-1); for local use.
     pub allow_http: bool,
@@ -79,7 +80,7 @@ impl Destination {
         let row = Fields::of(row, "");
         let destination = Self {
             name: name.clone(),
-            url: row.required("url", "a URL", Value::as_str)?.to_owned(),
+            url: url(&row)?,
             allow_http: row.flag("allow_http")?,
             rate: row.nested("rate")?.map(|fields| rate(&fields)).transpose()?,
             jitter: row.millis("jitter_ms", 0, 10_000)?.unwrap_or(JITTER),
@@ -124,6 +125,18 @@ impl Destination {
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A URL of the right form. An address in it is not judged here: what may be called is the function's configuration.
+fn url(row: &Fields<'_>) -> Result<String, InvalidDestination> {
+    let url = row.required("url", "a URL", Value::as_str)?;
+    let scheme = if row.flag("allow_http")? { Scheme::HttpToo } else { Scheme::Https };
+    match judge_url(url, scheme, &AllowList::default()) {
+        Ok(_) | Err(Refusal::Address(_)) => Ok(url.to_owned()),
+        Err(refusal @ (Refusal::NotAUrl | Refusal::Scheme | Refusal::Credentials)) => {
+            Err(row.invalid("url", &format!("cannot be used: {refusal}")))
+        }
+    }
 }
 
 fn rate(fields: &Fields<'_>) -> Result<Rate, InvalidDestination> {
@@ -273,6 +286,9 @@ mod tests {
     fn dst_1_an_invalid_row_names_the_field() {
         check_invalid("url", &json!({"url": null}));
         check_invalid("url", &json!({"url": 7}));
+        check_invalid("url", &json!({"url": "hooks.example.com/x"}));
+        check_invalid("url", &json!({"url": "http://hooks.example.com/x"}));
+        check_invalid("url", &json!({"url": "https://u:p@hooks.example.com/x"}));
         check_invalid("rate", &json!({"rate": 5}));
         check_invalid("rate.limit", &json!({"rate": {}}));
         check_invalid("rate.limit", &json!({"rate": {"limit": 0}}));

@@ -126,6 +126,7 @@ impl Cast {
     }
 
     /// The destination of that name.
+    #[must_use]
     pub fn role(&self, name: &str) -> Option<&Role> {
         self.roles.iter().find(|role| role.name == name)
     }

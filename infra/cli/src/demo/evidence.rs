@@ -98,11 +98,13 @@ impl Evidence {
     }
 
     /// The sum of a count over all destinations.
+    #[must_use]
     pub fn sum(&self, count: &str) -> u64 {
         self.parts.iter().filter_map(|part| part.counts.get(count)).sum()
     }
 
     /// A destination's part.
+    #[must_use]
     pub fn part(&self, name: &str) -> Option<&Part> {
         self.parts.iter().find(|part| part.name == name)
     }
@@ -143,11 +145,11 @@ fn lateness(cast: &Cast, role: &Role, log: &[Value]) -> Vec<i64> {
         of_role.then(|| line["plan_lead_ms"].as_i64().map(|lead| (-lead).max(0))).flatten()
     };
     let mut late: Vec<i64> = if role.name == CATALOG {
-        first_requests(cast, role).map(|(event, seen)| ms(seen).millis() - event.occurred_at.millis()).collect()
+        first_requests(cast, role).map(|(event, seen)| ms(&seen).millis() - event.occurred_at.millis()).collect()
     } else if role.row.get("rate").is_some() {
         log.iter().filter_map(planned).collect()
     } else {
-        first_requests(cast, role).map(|(event, seen)| ms(seen).millis() - event.occurred_at.millis()).collect()
+        first_requests(cast, role).map(|(event, seen)| ms(&seen).millis() - event.occurred_at.millis()).collect()
     };
     late.sort_unstable();
     late
@@ -160,14 +162,14 @@ fn first_requests<'a>(cast: &Cast, role: &'a Role) -> impl Iterator<Item = (&'a 
     })
 }
 
-fn ms(seen: Seen) -> Timestamp {
+fn ms(seen: &Seen) -> Timestamp {
     Timestamp::from_millis(i64::try_from(seen.arrived_ms).unwrap_or(i64::MAX))
 }
 
 fn after_deadline(cast: &Cast) -> usize {
     let deadline = |id: &str| cast.role(SILENT)?.events.iter().find(|event| event.id == id)?.deadline;
     let seen = cast.partner.requests(SILENT);
-    seen.into_iter().filter(|seen| deadline(&seen.event).is_some_and(|deadline| ms(seen.clone()) > deadline)).count()
+    seen.iter().filter(|seen| deadline(&seen.event).is_some_and(|deadline| ms(seen) > deadline)).count()
 }
 
 fn peak_memory(stack: &Stack) -> Result<Option<u64>> {

@@ -38,6 +38,7 @@ impl fmt::Display for Line {
 }
 
 /// Compares what was seen with what must be.
+#[must_use]
 pub fn of(evidence: &Evidence) -> Proof {
     let released = evidence.released.len();
     let released_twice = evidence.released.values().filter(|count| **count > 1).count();
@@ -105,11 +106,13 @@ fn receives(evidence: &Evidence) -> f64 {
 
 impl Proof {
     /// Whether every line does.
+    #[must_use]
     pub fn holds(&self) -> bool {
         self.lines.iter().all(|line| line.holds)
     }
 
     /// One object for a machine.
+    #[must_use]
     pub fn json(&self, evidence: &Evidence) -> Value {
         let dead: usize = evidence.parts.iter().flat_map(|part| part.dead.values()).sum();
         let catalog_requests = evidence.part(CATALOG).map(|part| part.checks.requests);

@@ -29,6 +29,7 @@ pub struct Stage<'a> {
 
 impl<'a> Stage<'a> {
     /// A stage.
+    #[must_use]
     pub fn new(stack: &Stack, cast: &'a Cast) -> Self {
         Self { driver: Driver::of(stack), cast }
     }
@@ -108,6 +109,7 @@ pub struct Screen {
 
 impl Screen {
     /// One bar per destination.
+    #[must_use]
     pub fn new(cast: &Cast) -> Self {
         let many = MultiProgress::new();
         let style = ProgressStyle::with_template("  {prefix:<18} {bar:28} {pos:>3}/{len:<3} {msg}")
