@@ -1,1 +1,8 @@
-//! Placeholder.
+//! What the end-to-end tests have in common: a stack to test on, patience, the letters, and a witness.
+//!
+//! Owns: set-up and looking. Must not: judge; every assertion is in a test.
+
+pub mod ground;
+pub mod letters;
+pub mod patience;
+pub mod witness;

@@ -86,7 +86,7 @@ fn the_functions_read_the_variables_that_the_template_sets() {
 }
 
 #[test]
-fn the_queues_are_as_the_contract_has_them() {
+fn dlq_5_the_queues_are_as_the_contract_has_them() {
     let (contract, template) = (contract(), template());
     for (name, queue) in objects(&contract, "queues") {
         let properties = &resource(&template, queue)["Properties"];
@@ -187,5 +187,27 @@ fn sec_5_every_queue_is_tls_only_and_no_function_may_do_anything_to_everything()
             let traces = actions.iter().all(|action| action.starts_with("xray:"));
             assert!(traces || statement["Resource"].as_str() != Some("*"), "{name:?}: {actions:?} on everything");
         }
+    }
+}
+
+#[test]
+fn obs_3_what_needs_a_person_raises_an_alarm() {
+    let template = template();
+    let resources = template["Resources"].as_hash().expect("resources");
+    let alarms: BTreeSet<_> = resources
+        .values()
+        .filter(|resource| resource["Type"].as_str() == Some("AWS::CloudWatch::Alarm"))
+        .map(|alarm| {
+            let properties = &alarm["Properties"];
+            let dimension = properties["Dimensions"][0]["Value"].as_str().unwrap_or_default();
+            (properties["MetricName"].as_str().unwrap_or_default(), dimension)
+        })
+        .collect();
+    let letters =
+        alarms.iter().any(|(metric, on)| *metric == "ApproximateNumberOfMessagesVisible" && on.contains("DeadLetters"));
+    assert!(letters, "dead-letters: {alarms:?}");
+    for function in ["Deliver", "Expiry", "Triage"] {
+        let errors = alarms.iter().any(|(metric, on)| *metric == "Errors" && on.contains(function));
+        assert!(errors, "errors of {function}: {alarms:?}");
     }
 }

@@ -155,6 +155,7 @@ async fn send<W: World>(run: &Run<'_, W>, target: &Target, ready: Ready, place: 
         took_ms: millis(now.since(started)),
         plan_lead_ms: ready.work.planned.map(|planned| (seen.real_time(planned).0 - started.micros().0) / 1000),
         place_lag_ms: place.map(|place| millis(started.since(place.timestamp()))),
+        receives: ready.work.receives,
         now,
     });
     count(run, &ready, &decision, started, now, place);

@@ -18,7 +18,7 @@ use crate::world::World;
 
 /// Someone else's lease is looked at again after this at the latest (LED-4).
 const BUSY_MOST: Duration = Duration::from_secs(30);
-/// What could not be worked on comes back between these (LIM-8, LAN-3).
+/// What could not be worked on comes back between these (LIM-8).
 pub const BACK_LEAST: Duration = Duration::from_secs(1);
 /// See [`BACK_LEAST`].
 pub const BACK_MOST: Duration = Duration::from_secs(10);

@@ -34,6 +34,8 @@ pub struct Attempt<'a> {
     pub plan_lead_ms: Option<i64>,
     /// How long after its place it started.
     pub place_lag_ms: Option<i64>,
+    /// How often its message was received.
+    pub receives: u32,
     /// When it ended.
     pub now: Timestamp,
 }
@@ -45,7 +47,7 @@ pub fn attempt(attempt: &Attempt<'_>) {
         Action::Acknowledge => ("acknowledge", None),
         Action::Dead(reason) => (reason.name(), None),
         Action::RetryAt(at) => {
-            let means = match wait(at, attempt.now, 0) {
+            let means = match wait(at, attempt.now, attempt.receives) {
                 Wait::Here(_) | Wait::Defer(_) => "defer",
                 Wait::Republish(_) => "republish",
                 Wait::Park(_) => "park",

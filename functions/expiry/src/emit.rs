@@ -10,11 +10,15 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use lapse_policy::message::{MAX_MESSAGE_BYTES, MAX_SQS_BYTES};
 use lapse_policy::ports::{Accepted, Clock, Outbox, Outgoing, Schedule, StoredRow};
-use lapse_policy::schedule::{Origin, RowKey, SHARDS, delay_seconds, due_until};
+use lapse_policy::schedule::{BadRowKey, Origin, RowKey, SHARDS, delay_seconds, due_until};
 use lapse_policy::timestamp::{Timestamp, millis};
 
 /// Emission stops this much before its own time is up; the rest waits for the next tick (EMT-2).
 const STOP_BEFORE: Duration = Duration::from_secs(5);
+/// `:` follows `9`: every time sorts before it.
+const AFTER_TIMES: &str = ":";
+/// Every key sorts before the last character there is.
+const LAST_KEY: &str = "\u{10FFFF}";
 /// Shards that are worked on side by side.
 const SIDE_BY_SIDE: usize = 4;
 
@@ -49,7 +53,27 @@ impl<C: Clock, S: Schedule, Q: Outbox> Emitter<C, S, Q> {
     pub async fn tick(&self, ends_at: Timestamp) -> Tick {
         let until = ends_at.minus(STOP_BEFORE);
         let shards = futures::stream::iter(0..SHARDS).map(|shard| self.shard(shard, until));
-        shards.buffer_unordered(SIDE_BY_SIDE).fold(Tick::default(), |sum, tick| async move { sum.with(&tick) }).await
+        let sum =
+            shards.buffer_unordered(SIDE_BY_SIDE).fold(Tick::default(), |sum, tick| async move { sum.with(&tick) });
+        let mut tick = sum.await;
+        self.strays(&mut tick).await;
+        tick
+    }
+
+    /// Sets aside keys that no time reaches because they sort after every time (EMT-4): one shard a minute, in turn.
+    async fn strays(&self, tick: &mut Tick) {
+        let minute = self.clock.now().seconds() / 60;
+        let shard = u32::try_from(minute.rem_euclid(i64::from(SHARDS))).unwrap_or(0);
+        match self.schedule.due(shard, LAST_KEY, Some(AFTER_TIMES)).await {
+            Ok(page) => {
+                for row in page.rows {
+                    self.set_aside(shard, &row, &BadRowKey.to_string(), tick).await;
+                }
+            }
+            Err(error) => {
+                tracing::error!(shard, operation = error.operation, cause = error.cause, "schedule_unavailable");
+            }
+        }
     }
 
     async fn shard(&self, shard: u32, until: Timestamp) -> Tick {
@@ -227,9 +251,12 @@ mod tests {
             self.rows.borrow_mut().push((key.shard(), row));
         }
 
+        fn emitter(&self) -> Emitter<&Self, &Self, &Self> {
+            Emitter { clock: self, schedule: self, queue: self }
+        }
+
         async fn tick(&self) -> Tick {
-            let emitter = Emitter { clock: self, schedule: self, queue: self };
-            emitter.tick(NOW.plus(Duration::from_secs(55))).await
+            self.emitter().tick(NOW.plus(Duration::from_secs(55))).await
         }
     }
 
@@ -290,15 +317,21 @@ mod tests {
             body: body.map(Into::into),
             origin: Origin::New,
         };
-        world.rows.borrow_mut().push((0, bad("noon", Some("x"))));
         world.rows.borrow_mut().push((1, bad("0000000000001#catalog#a:1", None)));
         let large = "x".repeat(MAX_MESSAGE_BYTES + 1);
         world.rows.borrow_mut().push((2, bad("0000000000001#catalog#b:1", Some(&large))));
-        // "noon" sorts after every due time; a malformed key that is due is one that starts with a digit.
         world.rows.borrow_mut().push((3, bad("17#x", Some("x"))));
         let tick = world.tick().await;
         assert_eq!((tick.set_aside, tick.emitted), (3, 0));
         assert!(world.sent.borrow().is_empty());
+        // "noon" sorts after every time: it is found when its shard has its turn.
+        world.rows.borrow_mut().push((5, bad("noon", Some("x"))));
+        for minute in 0..u64::from(SHARDS) {
+            world.ticks.set(minute * 60);
+            world.emitter().tick(NOW.plus(Duration::from_secs(minute * 60 + 55))).await;
+        }
+        world.ticks.set(0);
+        assert!(world.rows.borrow().is_empty() && world.aside.borrow().len() == 4);
         world.put("c:1", 0, Origin::New);
         *world.answer.borrow_mut() = Some(Accepted::Never("InvalidMessageContents".to_owned()));
         assert_eq!(world.tick().await.set_aside, 1, "the sender's fault");

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lapse_policy::ports::{Chance, Clock};
 use lapse_policy::timestamp::Timestamp;
 
-/// This sandbox's clock. Sandboxes differ by up to 2 s in the bounds; see the design.
+/// This sandbox's clock. The bounds of LIM-5 allow for sandboxes that differ by up to 2 s.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -12,7 +12,7 @@ use crate::members::{Members, quoted};
 use crate::names::{DeliveryKey, DestinationName, EventId};
 use crate::timestamp::Timestamp;
 
-/// The longest message in bytes: 256 KiB, as the mission has it. Queues take 1 MiB, so that a letter fits.
+/// The longest message in bytes: 256 KiB. Queues take 1 MiB, so that a letter fits.
 pub const MAX_MESSAGE_BYTES: usize = 262_144;
 /// The longest body that SQS takes (`MaximumMessageSize` of all three queues).
 pub const MAX_SQS_BYTES: usize = 1_048_576;

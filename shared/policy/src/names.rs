@@ -1,6 +1,6 @@
 //! Checked names: the event id, the destination, and the delivery that they make together.
 //!
-//! Owns: which characters and lengths are allowed (DESIGN: event id, destination).
+//! Owns: which characters and lengths are allowed.
 //! Must not: know where a name came from.
 
 use std::fmt;

@@ -60,7 +60,7 @@ reasons! {
     /// The address may not be called (CLS-9, SEC-2).
     BlockedAddress = "blocked_address",
         "Point the destination at a public address, or allow its range in the configuration.";
-    /// The URL is none that may be called (CLS-9, SEC-1).
+    /// The URL has become none that may be called (CLS-9, SEC-1); a row that is read anew says so by its field.
     InvalidUrl = "invalid_url",
         "Give the destination a full https URL without credentials, then redrive.";
     /// Every attempt that the policy allows has failed (RET-5).

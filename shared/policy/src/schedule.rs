@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::names::DeliveryKey;
 use crate::timestamp::{Timestamp, millis};
 
-/// Shards of the schedule (DESIGN 4): a tick queries each.
+/// Shards of the schedule: a tick queries each.
 pub const SHARDS: u32 = 16;
 /// Where rows go that cannot be sent (EMT-4).
 pub const UNSENDABLE: i32 = -1;

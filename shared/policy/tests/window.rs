@@ -13,7 +13,7 @@ use lapse_policy::timestamp::{Micros, Timestamp};
 use proptest::prelude::*;
 
 const START: Timestamp = Timestamp::from_millis(1_000_000_000_000);
-/// How far a sandbox's clock may be from true time, in ms (DESIGN 4).
+/// How far a sandbox's clock may be from true time, in ms.
 const SKEW_MS: i64 = 2000;
 const WORKERS: usize = 5;
 

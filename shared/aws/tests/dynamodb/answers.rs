@@ -153,13 +153,10 @@ async fn led_9_keys_that_a_read_left_over_are_asked_for_again() {
 
 #[tokio::test]
 async fn emt_1_deletes_that_a_call_left_over_are_made_again() {
-    let delete =
-        |due: &str| json!({ "DeleteRequest": { "Key": { "shard": { "N": "5" }, "due": { "S": due } } } });
+    let delete = |due: &str| json!({ "DeleteRequest": { "Key": { "shard": { "N": "5" }, "due": { "S": due } } } });
     let left = |due: &[&str]| json!({ "t": due.iter().map(|due| delete(due)).collect::<Vec<_>>() });
-    let script = Script::new(vec![
-        (200, json!({ "UnprocessedItems": left(&["b"]) })),
-        (200, json!({ "UnprocessedItems": {} })),
-    ]);
+    let script =
+        Script::new(vec![(200, json!({ "UnprocessedItems": left(&["b"]) })), (200, json!({ "UnprocessedItems": {} }))]);
     let schedule = DynamoSchedule::new(script.client.clone(), "t".to_owned());
     assert_eq!(schedule.delete(5, &["a".to_owned(), "b".to_owned()]).await, Ok(()));
     let asked: Vec<_> = script.asked().iter().map(|body| body["RequestItems"].clone()).collect();
@@ -176,8 +173,7 @@ async fn emt_1_deletes_that_a_call_left_over_are_made_again() {
 async fn lim_8_only_a_failed_condition_is_an_answer() {
     let destination = DestinationName::parse("catalog").unwrap();
     let now = Timestamp::from_millis(1_796_040_010_000);
-    let write =
-        Write::Idle { clock: Clock::Gate, to: Micros(2), below: Micros(1), guard: Guard::NotPaused(now) };
+    let write = Write::Idle { clock: Clock::Gate, to: Micros(2), below: Micros(1), guard: Guard::NotPaused(now) };
     let refused = |item: Value| {
         let mut body = exception("ConditionalCheckFailedException");
         body["Item"] = item;

@@ -36,8 +36,7 @@ fn full(version: u64) -> Record {
     }
 }
 
-const OPTIONAL: [&str; 7] =
-    ["lease", "next_at", "planned_at", "reason", "last_status", "last_error", "redrive_until"];
+const OPTIONAL: [&str; 7] = ["lease", "next_at", "planned_at", "reason", "last_status", "last_error", "redrive_until"];
 
 #[tokio::test]
 async fn led_1_every_attribute_comes_back_as_it_was_written() {
@@ -95,7 +94,8 @@ async fn dlq_2_what_triage_wrote_outlives_a_later_swap() {
         ("dead", text("catalog#3")),
         ("dead_at", number(1_796_040_010_000_i64)),
     ];
-    let mut update = deliveries.client.update_item().table_name(&deliveries.table).key("delivery", text("catalog#res_1:3"));
+    let mut update =
+        deliveries.client.update_item().table_name(&deliveries.table).key("delivery", text("catalog#res_1:3"));
     for (name, value) in &others {
         update = update.expression_attribute_values(format!(":{name}"), value.clone());
     }
