@@ -13,15 +13,17 @@ use lapse_policy::clock::{Clocks, Spacing};
 use lapse_policy::decision::{Action, Attempt, Decision, decide};
 use lapse_policy::destination::Destination;
 use lapse_policy::ledger::{Moment, Record, State};
+use lapse_policy::names::DeliveryKey;
 use lapse_policy::ports::{self, Chance as _, Clock as _, LedgerWrite, Sender as _, Sent};
 use lapse_policy::reason::Reason;
 use lapse_policy::timestamp::{Micros, Timestamp, millis};
 
 use crate::booking::{AtGate, gate, paused};
 use crate::commit::Committed;
-use crate::intent::{BACK_LEAST, Intent, Outcome as Written, Ready, ends, write_down};
+use crate::intent::{BACK_LEAST, Intent, Outcome as Written, Ready, UNDONE, ends, write_down};
 use crate::report;
 use crate::run::Run;
+use crate::settle::acknowledge;
 use crate::work::{End, Work};
 use crate::world::World;
 
@@ -74,10 +76,13 @@ async fn start<W: World>(
     mut ready: Ready,
 ) -> Result<(Ready, Option<Micros>), (Box<Ready>, Intent)> {
     let clock = run.world.clock();
-    if let Some(not_before) = ready.not_before {
-        clock.sleep_until(not_before).await;
-    }
     for _ in 0..MOST_BOOKINGS {
+        if let Some(not_before) = ready.not_before {
+            clock.sleep_until(not_before).await;
+        }
+        if run.now() > ready.deadline {
+            break;
+        }
         let mut place = ready.place.take();
         if place.is_none()
             && let Some(spacing) = target.spacing
@@ -87,6 +92,10 @@ async fn start<W: World>(
                     ready = placed;
                     place = ready.place.take();
                 }
+                Some(AtGate::Soon(soon)) => {
+                    ready = soon;
+                    continue;
+                }
                 Some(AtGate::Refused(ready, intent)) => return Err((Box::new(ready), intent)),
                 None => unreachable_outcome_of_gate(),
             }
@@ -95,23 +104,36 @@ async fn start<W: World>(
             clock.sleep_until(place.timestamp()).await;
         }
         let now = run.now();
-        if let Some(clocks) = target.pause.get().filter(|clocks| clocks.paused(now).is_some()) {
-            let (ready, intent) = paused(run, ready, &clocks);
-            return Err((Box::new(ready), intent));
+        if let Some(clocks) = known_pause(run, target, now) {
+            match paused(run, ready, &clocks) {
+                AtGate::Placed(soon) | AtGate::Soon(soon) => ready = soon,
+                AtGate::Refused(ready, intent) => return Err((Box::new(ready), intent)),
+            }
+            continue;
         }
-        if now > ready.deadline {
-            return Err((Box::new(ready), Intent::Dead(Reason::DeadlinePassed, None)));
-        }
-        if !fits(run, &target.destination) {
+        if now > ready.deadline || !fits(run, &target.destination) {
             break;
         }
         if place.is_none_or(|place| now.since(place.timestamp()) <= LATE) {
             return Ok((ready, place));
         }
     }
-    let until = run.now().plus(BACK_LEAST);
+    if run.now() > ready.deadline {
+        return Err((Box::new(ready), Intent::Dead(Reason::DeadlinePassed, None)));
+    }
+    let until = run.now().plus(UNDONE);
     let planned = ready.work.planned;
     Err((Box::new(ready), Intent::Wait(until, planned)))
+}
+
+/// The pause that lasts, by this invocation's own answers or by the store's last one (LIM-7).
+fn known_pause<W: World>(run: &Run<'_, W>, target: &Target, now: Timestamp) -> Option<Clocks> {
+    let seen = run.limiter().last_seen(&target.destination.name);
+    [target.pause.get(), Some(seen)]
+        .into_iter()
+        .flatten()
+        .max_by_key(|clocks| clocks.paused(now))
+        .filter(|clocks| clocks.paused(now).is_some())
 }
 
 #[expect(clippy::panic, reason = "caught per record (ACK-2); the message stays")]
@@ -144,6 +166,7 @@ async fn send<W: World>(run: &Run<'_, W>, target: &Target, ready: Ready, place: 
             draw: run.world.chance().draw(),
         },
     );
+    let unrecorded = Unrecorded::of(run, &ready.work, &decision);
     tell_limiter(run, target, &decision, started, now).await;
     let status = status(&sent.outcome);
     report::attempt(&report::Attempt {
@@ -160,7 +183,32 @@ async fn send<W: World>(run: &Run<'_, W>, target: &Target, ready: Ready, place: 
     });
     count(run, &ready, &decision, started, now, place);
     let completed = record.attempted(&decision, status, error(&sent));
-    complete(run, ready, completed, &decision).await
+    complete(run, ready, completed, &decision, &unrecorded).await
+}
+
+/// A 2xx is acknowledged from the moment it is known, however the invocation ends (LED-7); it is logged if the
+/// record never came to say so.
+struct Unrecorded {
+    key: DeliveryKey,
+    recorded: Cell<bool>,
+}
+
+impl Unrecorded {
+    fn of<W: World>(run: &Run<'_, W>, work: &Work, decision: &Decision) -> Self {
+        let delivered = decision.action == Action::Acknowledge;
+        if delivered {
+            acknowledge(run, work);
+        }
+        Self { key: work.key.clone(), recorded: Cell::new(!delivered) }
+    }
+}
+
+impl Drop for Unrecorded {
+    fn drop(&mut self) {
+        if !self.recorded.get() {
+            tracing::error!(event_id = %self.key.id, destination = %self.key.destination, "delivered_unrecorded");
+        }
+    }
 }
 
 /// Stores a pause, or ends a streak (LIM-7, CLS-8), and lets this destination's other records know at once.
@@ -173,6 +221,16 @@ async fn tell_limiter<W: World>(
 ) {
     let name = &target.destination.name;
     let limiter = run.limiter();
+    // Before it is stored, and even if it cannot be: the other records must not start meanwhile.
+    let known = known_pause(run, target, now).unwrap_or_else(|| limiter.last_seen(name));
+    let pause = match (decision.class, decision.pause_until) {
+        (Class::Throttled, _) => Some(known.pause.throttled(decision.asked, started, now)),
+        (Class::Permanent, Some(until)) => Some(known.pause.raised(until, now)),
+        (Class::Delivered | Class::Transient | Class::Permanent, _) => None,
+    };
+    if let Some(pause) = pause {
+        target.pause.set(Some(Clocks { pause, ..known }));
+    }
     let told = match (decision.class, decision.pause_until) {
         (Class::Throttled, _) => limiter.throttled(name, decision.asked, started, now).await.map(Some),
         (Class::Permanent, Some(until)) => limiter.pause(name, until, now).await.map(Some),
@@ -187,10 +245,16 @@ async fn tell_limiter<W: World>(
     }
 }
 
-async fn complete<W: World>(run: &Run<'_, W>, ready: Ready, completed: Record, decision: &Decision) -> (Work, End) {
+async fn complete<W: World>(
+    run: &Run<'_, W>,
+    ready: Ready,
+    completed: Record,
+    decision: &Decision,
+    unrecorded: &Unrecorded,
+) -> (Work, End) {
     let ready = Ready { base: completed, ..ready };
     let intent = match decision.action {
-        Action::Acknowledge => return delivered(run, ready).await,
+        Action::Acknowledge => return delivered(run, ready, unrecorded).await,
         Action::RetryAt(at) => Intent::Wait(at, None),
         Action::Dead(reason) => Intent::Dead(reason, ready.base.last_error.clone()),
     };
@@ -205,12 +269,15 @@ async fn complete<W: World>(run: &Run<'_, W>, ready: Ready, completed: Record, d
 }
 
 /// Records the receiver's decision: over any state but Delivered (LED-6), for as long as there is time (LED-7).
-async fn delivered<W: World>(run: &Run<'_, W>, ready: Ready) -> (Work, End) {
+async fn delivered<W: World>(run: &Run<'_, W>, ready: Ready, unrecorded: &Unrecorded) -> (Work, End) {
     let mut base = Some(ready.base.clone());
     loop {
         let moment = Moment { now: run.now(), deadline: ready.deadline };
         let write = match &base {
-            Some(record) if record.state == State::Delivered => break,
+            Some(record) if record.state == State::Delivered => {
+                unrecorded.recorded.set(true);
+                break;
+            }
             Some(record) => record.delivered(moment).map(LedgerWrite::Swap),
             // Its time to live is over, or someone deleted it: the fact is written all the same.
             None => {
@@ -220,12 +287,14 @@ async fn delivered<W: World>(run: &Run<'_, W>, ready: Ready) -> (Work, End) {
         let Ok(write) = write else { break };
         let answer = run.ledger.submit(&run.activity, vec![(ready.work.key.clone(), write)]).await.pop().flatten();
         match answer.unwrap_or(Committed::Unavailable) {
-            Committed::Stored => break,
+            Committed::Stored => {
+                unrecorded.recorded.set(true);
+                break;
+            }
             Committed::Lost(theirs) => base = theirs.map(|record| *record),
             Committed::Unavailable => {}
         }
         if run.ends_at.since(run.now()) < RECORD_NEEDS {
-            tracing::error!(event_id = %ready.work.key.id, destination = %ready.work.key.destination, "delivered_unrecorded");
             break;
         }
         run.world.clock().sleep_until(run.now().plus(RECORD_AGAIN)).await;

@@ -154,7 +154,7 @@ mod tests {
             Timestamp::EPOCH
         }
         async fn sleep_until(&self, _: Timestamp) {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

@@ -13,7 +13,7 @@ use lapse_policy::reason::Reason;
 use lapse_policy::timestamp::{Micros, Timestamp};
 use lapse_policy::waiting::wake_for;
 
-use crate::intent::{BACK_LEAST, BACK_MOST, Intent, Ready};
+use crate::intent::{BACK_LEAST, BACK_MOST, Intent, Ready, UNDONE};
 use crate::limiter::{Gated, Planned};
 use crate::run::Run;
 use crate::world::World;
@@ -123,7 +123,12 @@ pub async fn unlimited<W: World>(
             .map(|ready| match clocks.paused(now) {
                 Some(end) => {
                     let until = hold(run, end, end, ready.deadline, now);
-                    (ready, Intent::Wait(until, None))
+                    if until.since(now) <= INLINE {
+                        let not_before = ready.not_before.max(Some(until));
+                        (Ready { not_before, ..ready }, Intent::Send)
+                    } else {
+                        (ready, Intent::Wait(until, None))
+                    }
                 }
                 None => (ready, Intent::Send),
             })
@@ -136,6 +141,8 @@ pub async fn unlimited<W: World>(
 pub enum AtGate {
     /// It has a place.
     Placed(Ready),
+    /// A pause ends within [`INLINE`]: it is waited for here, and then it asks again (LIM-4).
+    Soon(Ready),
     /// It has none within reach: what is written instead of its claim.
     Refused(Ready, Intent),
 }
@@ -162,8 +169,7 @@ pub async fn gate<W: World>(
             readies.into_iter().map(later).collect()
         }
         Ok(Gated::Closed(Closed::Paused(_), clocks)) => {
-            let moved = |ready| paused(run, ready, &clocks);
-            readies.into_iter().map(moved).map(|(ready, intent)| AtGate::Refused(ready, intent)).collect()
+            readies.into_iter().map(|ready| paused(run, ready, &clocks)).collect()
         }
         Ok(Gated::Closed(Closed::Full, _)) => replan(run, destination, spacing, readies).await,
         Ok(Gated::Booked(places, _)) => {
@@ -187,7 +193,7 @@ async fn replan<W: World>(
     spacing: Spacing,
     readies: Vec<Ready>,
 ) -> Vec<AtGate> {
-    let soonest = run.now().plus(INLINE);
+    let soonest = run.now().plus(UNDONE);
     let later = |(ready, intent)| match intent {
         // The gate has just said that it has no place within this.
         Intent::Send => {
@@ -208,11 +214,15 @@ fn ready_planned(ready: &Ready) -> Option<Micros> {
 }
 
 /// A pause lasts: the delivery waits for its planned time as the pause has moved it (LIM-5, LIM-7).
-pub fn paused<W: World>(run: &Run<'_, W>, ready: Ready, clocks: &Clocks) -> (Ready, Intent) {
+pub fn paused<W: World>(run: &Run<'_, W>, ready: Ready, clocks: &Clocks) -> AtGate {
     let now = run.now();
     let end = clocks.paused(now).unwrap_or(now);
     let planned = ready.work.planned;
     let moved = planned.map_or(end, |planned| wake_for(clocks.real_time(planned), now).max(end));
     let until = hold(run, end, moved, ready.deadline, now);
-    (ready, Intent::Wait(until, planned))
+    if until.since(now) <= INLINE {
+        AtGate::Soon(Ready { not_before: Some(until), ..ready })
+    } else {
+        AtGate::Refused(ready, Intent::Wait(until, planned))
+    }
 }

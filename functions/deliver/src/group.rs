@@ -75,6 +75,10 @@ async fn unusable<W: World>(run: &Run<'_, W>, works: Vec<Work>, reason: Reason, 
     let (mut ended, mut intents) = (Vec::new(), Vec::new());
     for work in works {
         match judge(work, MAX_AGE, run.now(), &run.world.chance().token()) {
+            // ACK-8: a deadline that is past comes first.
+            Ok(ready) if run.now() > ready.deadline => {
+                intents.push((*ready, Intent::Dead(Reason::DeadlinePassed, None)));
+            }
             Ok(ready) => intents.push((*ready, Intent::Dead(reason, Some(error.to_owned())))),
             Err(end) => ended.push(*end),
         }
@@ -109,6 +113,8 @@ async fn claim<W: World>(run: &Run<'_, W>, target: &Target, works: Vec<Work>) ->
             match outcome {
                 Outcome::Claimed(ready) => claimed.push(*ready),
                 Outcome::Ended(work, end) => ended.push((work, end)),
+                // LED-4: it shows only now that it may have killed its worker; it comes back, to be claimed alone.
+                Outcome::Lost(work) if work.is_suspect(run.now()) => ended.push((work, End::Back(BACK_LEAST))),
                 Outcome::Lost(work) => pending.push(work),
             }
         }
@@ -160,7 +166,7 @@ async fn at_gate<W: World>(
     let mut refused = Vec::new();
     for answer in gate(run, &target.destination, spacing, asking).await {
         match answer {
-            AtGate::Placed(ready) => starting.push(ready),
+            AtGate::Placed(ready) | AtGate::Soon(ready) => starting.push(ready),
             AtGate::Refused(ready, intent) => refused.push((ready, intent)),
         }
     }

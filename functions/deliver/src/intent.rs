@@ -23,6 +23,10 @@ pub const BACK_LEAST: Duration = Duration::from_secs(1);
 /// See [`BACK_LEAST`].
 pub const BACK_MOST: Duration = Duration::from_secs(10);
 
+/// For how long a delivery waits whose claim is undone: by its floor second it comes back after 1 s (ACK-4), not at
+/// once.
+pub const UNDONE: Duration = Duration::from_millis(1_900);
+
 /// A delivery that may be worked on now.
 #[derive(Debug)]
 pub struct Ready {
@@ -141,7 +145,11 @@ pub async fn write_down<W: World>(run: &Run<'_, W>, intents: Vec<(Ready, Intent)
     for ((ready, intent, record), answer) in pending.into_iter().zip(answers) {
         outcomes.push(match answer.unwrap_or(Committed::Unavailable) {
             Committed::Stored => stored(run, ready, &intent, record),
-            Committed::Lost(theirs) => Outcome::Lost(Work { record: theirs.map(|record| *record), ..ready.work }),
+            Committed::Lost(theirs) => {
+                // A time to wait for is no leave to send: their record says whether it has one (LIM-4).
+                let planned = ready.work.planned.filter(|_| intent == Intent::Send);
+                Outcome::Lost(Work { record: theirs.map(|record| *record), planned, ..ready.work })
+            }
             Committed::Unavailable => Outcome::Ended(ready.work, End::Back(run.between(BACK_LEAST, BACK_MOST))),
         });
     }
@@ -163,8 +171,9 @@ fn next_record<W: World>(run: &Run<'_, W>, ready: &Ready, intent: &Intent) -> Op
 }
 
 fn stored<W: World>(run: &Run<'_, W>, ready: Ready, intent: &Intent, record: Record) -> Outcome {
-    let before = ready.work.record.as_ref().map(|record| record.epoch);
-    if before.is_some_and(|epoch| epoch < record.epoch) {
+    // Only the first write of an invocation follows the record that was read.
+    let starts = |read: &Record| read.epoch < record.epoch && read.version + 1 == record.version;
+    if ready.work.record.as_ref().is_some_and(starts) {
         run.count(&ready.work.key.destination, |counts| counts.epochs_started += 1);
     }
     match intent {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lapse_policy::ports::{Accepted, Outgoing, Row};
 use lapse_policy::schedule::{Origin, RowKey};
-use lapse_policy::waiting::{Wait, wait};
+use lapse_policy::waiting::{FRESHEN_AT, Wait, wait};
 
 use crate::run::Run;
 use crate::tally::Counts;
@@ -19,20 +19,29 @@ pub async fn settle<W: World>(run: &Run<'_, W>, ended: Vec<(Work, End)>) {
     let now = run.now();
     let (mut hidden, mut republished, mut parked, mut letters) = (vec![], vec![], vec![], vec![]);
     for (work, end) in ended {
-        match end {
-            End::Acknowledge => acknowledge(run, &work),
-            End::Back(after) => hidden.push((seconds(after), work)),
-            End::Letter(epoch) => letters.push((letter(&work, epoch, run), work)),
-            End::Wait(until) => match wait(until, now, work.receives) {
-                Wait::Here(_) => hidden.push((0, work)),
-                Wait::Defer(seconds) => hidden.push((seconds, work)),
-                Wait::Republish(seconds) => republished.push((again(&work, seconds), work)),
-                Wait::Park(due) => {
-                    let key = RowKey::new(due, work.key.clone());
-                    let row = Row { key, body: Arc::clone(&work.message.body), origin: Origin::Resumed };
-                    parked.push((row, work));
-                }
-            },
+        let means = match end {
+            End::Acknowledge => {
+                acknowledge(run, &work);
+                continue;
+            }
+            End::Letter(epoch) => {
+                letters.push((letter(&work, epoch, run), work));
+                continue;
+            }
+            End::Back(after) => Wait::Defer(seconds(after)),
+            End::Wait(until) => wait(until, now, work.receives),
+        };
+        match means {
+            Wait::Here(_) | Wait::Defer(_) if work.receives < FRESHEN_AT => hidden.push((delay(means), work)),
+            // ACK-7: whatever brings it back so often, a thousand receives must not.
+            Wait::Here(_) | Wait::Defer(_) | Wait::Republish(_) => {
+                republished.push((again(&work, delay(means)), work));
+            }
+            Wait::Park(due) => {
+                let key = RowKey::new(due, work.key.clone());
+                let row = Row { key, body: Arc::clone(&work.message.body), origin: Origin::Resumed };
+                parked.push((row, work));
+            }
         }
     }
     hide(run, hidden).await;
@@ -80,7 +89,8 @@ fn accepted(answer: Option<Accepted>) -> Result<(), String> {
     }
 }
 
-fn acknowledge<W: World>(run: &Run<'_, W>, work: &Work) {
+/// Marks all of a delivery's messages as done.
+pub fn acknowledge<W: World>(run: &Run<'_, W>, work: &Work) {
     for copy in &work.copies {
         run.acknowledge(copy.index);
     }
@@ -120,6 +130,13 @@ async fn hide<W: World>(run: &Run<'_, W>, works: Vec<(i32, Work)>) {
             Ok(()) => run.count(name, |counts| counts.deferred += 1),
             Err(cause) => tracing::warn!(cause, "deferral_failed"),
         }
+    }
+}
+
+fn delay(means: Wait) -> i32 {
+    match means {
+        Wait::Here(_) | Wait::Park(_) => 0,
+        Wait::Defer(seconds) | Wait::Republish(seconds) => seconds,
     }
 }
 

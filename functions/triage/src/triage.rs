@@ -150,6 +150,8 @@ where
     async fn dispose(&self, disposition: Option<&(DeliveryKey, Record)>, triaged: &mut Triaged) -> bool {
         let Some((key, record)) = disposition else { return true };
         match self.dispositions.write(key, record).await {
+            // SQS hands a letter over thrice before it moves it: it is counted and logged the first time.
+            Ok(()) if record.triaged_epoch == Some(record.epoch) => true,
             Ok(()) => {
                 triaged.disposed += 1;
                 tracing::info!(

@@ -70,8 +70,8 @@ fn dst_1_what_cannot_be_sent_to_is_a_letter_until_its_row_is_mended() -> Result<
         let cases = [
             ("not-there", None, Reason::UnknownDestination, "destination: "),
             ("off", Some(json!({"disabled": true})), Reason::DisabledDestination, "disabled: "),
-            ("bad-rate", Some(json!({"rate": {"limit": 0}})), Reason::InvalidDestination, "rate.limit: "),
-            ("bad-url", Some(json!({"url": 7})), Reason::InvalidDestination, "url: "),
+            ("bad-rate", Some(json!({"rate": {"limit": 0}})), Reason::InvalidDestination, "rate.limit "),
+            ("bad-url", Some(json!({"url": 7})), Reason::InvalidDestination, "url "),
         ];
         let events: Vec<_> = cases.iter().map(|(name, ..)| event(name, "early:1")).collect();
         for (name, change, ..) in &cases {
@@ -108,7 +108,6 @@ fn cls_9_an_address_that_may_not_be_called_is_a_letter() -> Result<()> {
         let cases = [
             ("metadata", "http://169.254.169.254/latest/", Reason::BlockedAddress),
             ("private", "http://10.0.0.1/", Reason::BlockedAddress),
-            ("no-url", "nonsense", Reason::InvalidUrl),
         ];
         for (name, url, _) in cases {
             ground.driver.put_destination_unchecked(name, &row(url, &json!({}))).await?;

@@ -4,7 +4,7 @@ use lapse_policy::ledger::{Record, State};
 use lapse_policy::ports::Accepted;
 use serde_json::json;
 
-use crate::world::{Fault, Reply, World, at, event, events, logged, received};
+use crate::world::{Fault, Reply, World, at, event, firsts, logged, received};
 
 /// A world whose only message is to go on by some means, which is refused: the message remains.
 #[track_caller]
@@ -21,11 +21,10 @@ fn retrying_after(seconds: u64) -> World {
 
 #[test]
 fn ack_1_a_message_remains_until_its_republished_one_is_accepted() {
-    for refusal in [Accepted::No(String::new()), Accepted::Never(String::new())] {
+    let refusals: [fn(usize) -> Accepted; 2] = [|_| Accepted::No("busy".into()), |_| Accepted::Never("no".into())];
+    for refusal in refusals {
         let world = retrying_after(60);
-        let refuse: fn(usize) -> Accepted =
-            if refusal == Accepted::No(String::new()) { |_| Accepted::No("busy".into()) } else { |_| Accepted::Never("no".into()) };
-        world.deliveries.takes.replace(refuse);
+        world.deliveries.takes.replace(refusal);
         check_remains("republish", &world, State::Waiting);
         assert_eq!(world.republished(), Vec::<i32>::new());
     }
@@ -51,12 +50,11 @@ fn ack_1_a_message_remains_until_its_letter_is_accepted() {
 #[test]
 fn ack_1_only_the_entry_that_was_refused_remains() {
     let world = retrying_after(60);
-    for event in events(4) {
-        let id = event.first().body.split('"').nth(5).expect("an id").to_owned();
-        world.receivers.reply(&id, &[Reply::Status(500)]);
+    for id in ["a:1", "a:2", "a:3", "a:4"] {
+        world.receivers.reply(id, &[Reply::Status(500)]);
     }
     world.deliveries.takes.replace(|index| if index == 2 { Accepted::No("busy".into()) } else { Accepted::Yes });
-    let batch: Vec<_> = events(4).iter().map(|event| event.first()).collect();
+    let batch = firsts(4);
     assert_eq!(world.deliver(&batch).remaining, [2]);
     assert_eq!(world.republished(), [60, 60, 60]);
 }
@@ -65,7 +63,7 @@ fn ack_1_only_the_entry_that_was_refused_remains() {
 fn ack_2_a_panic_while_one_is_sent_leaves_the_nine_others_delivered() {
     let world = World::new();
     world.receivers.reply("a:4", &[Reply::Panics]);
-    let batch: Vec<_> = events(10).iter().map(|event| event.first()).collect();
+    let batch = firsts(10);
     let delivered = world.deliver(&batch);
     assert_eq!(delivered.remaining, [3]);
     assert_eq!(delivered.tally.sum().delivered, 9);
@@ -117,20 +115,21 @@ fn ack_7_at_100_receives_a_message_is_republished_rather_than_deferred() {
     let waiting = |record: Record| Record { next_at: Some(at(20_000)), ..record };
     let sending = |record| Record { state: State::Sending, lease: Some(at(20_000)), ..record };
     let down = |world: &World| world.limits.faults.always(Fault::Unavailable);
-    let cases: [(&str, &dyn Fn(&World), i32); 3] = [
-        ("not yet", &|world| world.put("a:1", waiting), 20),
-        ("someone else is sending", &|world| world.put("a:1", sending), 21),
-        ("the limiter is down", &down, 1),
-    ];
-    for (label, arrange, seconds) in cases {
-        let world = World::new();
-        arrange(&world);
-        assert_eq!(world.deliver(&[event("a:1").again(99)]).remaining, [0], "{label}: 99");
-        assert_eq!((world.hidden(), world.republished()), (vec![seconds], vec![]), "{label}: 99");
-        assert_eq!(world.deliver(&[event("a:1").again(100)]).remaining, [0_usize; 0], "{label}: 100");
-        assert_eq!((world.hidden().len(), world.republished()), (1, vec![seconds]), "{label}: 100");
-        let again = &world.deliveries.sent.borrow()[0];
-        assert_eq!(*again.body, event("a:1").body(), "{label}: the same body");
-        assert_eq!(again.origin, lapse_policy::schedule::Origin::Resumed, "{label}: its record is read first");
+    let not_yet = |world: &World| world.put("a:1", waiting);
+    let busy = |world: &World| world.put("a:1", sending);
+    let arrangements: [&dyn Fn(&World); 3] = [&not_yet, &busy, &down];
+    let labels = [("not yet", 20), ("someone else is sending", 21), ("the limiter is down", 1)];
+    for ((label, seconds), arrange) in labels.into_iter().zip(arrangements) {
+        for (receives, hidden, republished) in [(99, vec![seconds], vec![]), (100, vec![], vec![seconds])] {
+            let world = World::new();
+            arrange(&world);
+            let delivered = world.deliver(&[event("a:1").again(receives)]);
+            assert_eq!(delivered.remaining.len(), hidden.len(), "{label}: {receives}");
+            assert_eq!((world.hidden(), world.republished()), (hidden, republished), "{label}: {receives}");
+            for again in world.deliveries.sent.borrow().iter() {
+                assert_eq!(*again.body, event("a:1").body(), "{label}: the same body");
+                assert_eq!(again.origin, lapse_policy::schedule::Origin::Resumed, "{label}: its record is read first");
+            }
+        }
     }
 }

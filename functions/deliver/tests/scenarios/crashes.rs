@@ -57,12 +57,7 @@ fn led_4_what_may_have_killed_its_worker_is_claimed_alone_after_all_others() {
     let batch: Vec<_> = events(4).iter().map(|event| event.again(2)).collect();
     assert_eq!(world.deliver(&batch).remaining, [0_usize; 0]);
     let calls: Vec<_> = world.calls().into_iter().skip(3).collect();
-    let expected = [
-        "ledger write sending sending",
-        "send a:2",
-        "send a:4",
-        "ledger write delivered delivered",
-    ];
+    let expected = ["ledger write sending sending", "send a:2", "send a:4", "ledger write delivered delivered"];
     assert_eq!(calls[..4], expected, "{calls:?}");
     let alone: Vec<_> = calls[4..].iter().filter(|call| !call.contains("plan") && !call.contains("gate")).collect();
     let one = |id: &str| ["ledger write sending".to_owned(), format!("send {id}"), "ledger write delivered".to_owned()];

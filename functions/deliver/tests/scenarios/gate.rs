@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use lapse_policy::clock::Clocks;
 use lapse_policy::ledger::{Record, State};
+use lapse_policy::ports::Clock as _;
 use lapse_policy::reason::Reason;
 
-use crate::world::{Fault, NOW, Reply, World, at, event, events, slow, steady};
+use crate::world::{Fault, NOW, Reply, World, at, event, firsts, slow, steady};
 
 fn gate_at(ms: u64) -> Clocks {
     Clocks { gate: Some(at(ms).micros()), ..Clocks::default() }
@@ -19,7 +20,7 @@ fn count(calls: &[String], what: &str) -> usize {
 #[test]
 fn lim_5_requests_start_at_their_places() {
     let world = World::with(&steady());
-    let batch: Vec<_> = events(10).iter().map(|event| event.first()).collect();
+    let batch = firsts(10);
     assert_eq!(world.deliver(&batch).remaining, [0_usize; 0]);
     let places: Vec<_> = (0..10).map(|i| at(i * 100)).collect();
     assert_eq!(world.starts(), places);
@@ -45,7 +46,10 @@ fn lim_5_a_full_gate_plans_anew_and_undoes_the_claim() {
     assert_eq!(world.deliver(&[event("a:1").first()]).remaining, [0]);
     let record = world.record("a:1");
     assert_eq!((record.state, record.attempts, record.lease), (State::Waiting, 0, None));
-    assert_eq!((record.next_at, record.planned_at.map(|p| p.0)), (Some(at(10_205)), Some(at(0).micros().0 + 10_204_082)));
+    assert_eq!(
+        (record.next_at, record.planned_at.map(|p| p.0)),
+        (Some(at(10_205)), Some(at(0).micros().0 + 10_204_082))
+    );
     assert_eq!((world.sent().len(), world.hidden()), (0, vec![10]));
     assert_eq!(world.clocks().gate, gate_at(2000).gate, "nothing is booked at the gate");
     world.time.pass(Duration::from_secs(10));
@@ -56,7 +60,7 @@ fn lim_5_a_full_gate_plans_anew_and_undoes_the_claim() {
 fn lim_5_as_many_as_find_a_place_within_a_second_are_sent_and_the_rest_waits() {
     let world = World::with(&steady());
     world.set_clocks(gate_at(950));
-    let batch: Vec<_> = events(10).iter().map(|event| event.first()).collect();
+    let batch = firsts(10);
     let delivered = world.deliver(&batch);
     assert_eq!(delivered.remaining, (1..10).collect::<Vec<_>>());
     assert_eq!((world.sent(), world.starts()), (vec!["a:1".to_owned()], vec![at(950)]));
@@ -67,7 +71,10 @@ fn lim_5_as_many_as_find_a_place_within_a_second_are_sent_and_the_rest_waits() {
 #[test]
 fn lim_5_a_gate_that_stays_full_brings_nobody_back_at_once() {
     let world = World::with(&slow());
-    world.set_clocks(Clocks { plan: Some(at(0).micros().minus(lapse_policy::timestamp::Micros(9_500_000))), ..gate_at(1500) });
+    world.set_clocks(Clocks {
+        plan: Some(at(0).micros().minus(lapse_policy::timestamp::Micros(9_500_000))),
+        ..gate_at(1500)
+    });
     world.put("a:1", |record| Record { next_at: Some(NOW), planned_at: Some(NOW.micros()), ..record });
     world.deliver(&[event("a:1").again(2)]);
     assert!(world.hidden().iter().all(|seconds| *seconds > 0), "{:?}", world.hidden());
@@ -105,7 +112,8 @@ fn ret_2_an_attempt_is_never_earlier_than_asked() {
         let due = at(50 + 10_000);
         assert_eq!(world.record("a:1").next_at, Some(due), "the longer of schedule and ask");
         assert_eq!(world.hidden(), [10], "it wakes at the floor second");
-        world.time.pass(due.since(lapse_policy::ports::Clock::now(&world.time)) - Duration::from_millis(700));
+        let woken = due.minus(Duration::from_millis(700));
+        world.time.pass(woken.since(world.time.now()));
         world.deliver(&[event("a:1").again(2)]);
         assert_eq!(world.starts(), [at(0), due], "{members}");
     }

@@ -49,7 +49,9 @@ fn dlq_4_a_malformed_letter_that_comes_back_is_parsed_again() {
     world.deliver(&[received("hello", 1)]);
     let letter = world.letters().remove(0);
     world.deliver(&[received(&letter, 1)]);
-    assert_eq!(world.letters()[1], letter, "wrapped once, not twice");
+    let again = world.letters().remove(1);
+    let beginning = r#"{"malformed":"hello","dead":"#;
+    assert!(letter.starts_with(beginning) && again.starts_with(beginning), "wrapped once, not twice: {again}");
     let understood = event("a:1").body();
     let wrapped = json!({"malformed": understood, "dead": {"at": "2026-11-30T11:00:00Z"}}).to_string();
     assert_eq!(world.deliver(&[received(&wrapped, 1)]).remaining, [0_usize; 0]);

@@ -8,7 +8,7 @@ use lapse_policy::ledger::{Record, State};
 use lapse_policy::reason::Reason;
 use serde_json::json;
 
-use crate::world::{Reply, World, at, event, events, slow};
+use crate::world::{Reply, World, at, event, events, firsts, slow};
 
 fn done(calls: Vec<String>) -> Vec<String> {
     calls.into_iter().filter(|call| !call.ends_with("refused")).collect()
@@ -53,7 +53,7 @@ fn ack_8_a_deadline_that_is_past_comes_before_a_destination_that_is_missing() {
 #[test]
 fn led_9_a_batch_of_ten_costs_one_limiter_write_two_ledger_calls_and_no_queue_call() {
     let world = World::new();
-    let batch: Vec<_> = events(10).iter().map(|event| event.first()).collect();
+    let batch = firsts(10);
     assert_eq!(world.deliver(&batch).remaining, [0_usize; 0]);
     let calls = world.calls();
     let count = |start: &str| calls.iter().filter(|call| call.starts_with(start)).count();
@@ -83,7 +83,7 @@ fn obs_2_a_batch_is_counted_by_what_became_of_it() {
     world.receivers.reply("a:3", &[Reply::Status(500)]);
     world.receivers.reply("a:4", &[Reply::Status(400)]);
     world.put("a:5", |record| Record { state: State::Delivered, ..record });
-    let mut batch: Vec<_> = events(4).iter().map(|event| event.first()).collect();
+    let mut batch = firsts(4);
     batch.extend([event("a:5").again(2), event("a:6").first(), event("a:6").first()]);
     let delivered = world.deliver(&batch);
     let expected = Counts {

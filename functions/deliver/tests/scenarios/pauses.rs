@@ -10,7 +10,7 @@ use lapse_policy::reason::Reason;
 use lapse_policy::timestamp::Timestamp;
 use serde_json::json;
 
-use crate::world::{Fault, NOW, Reply, World, at, event, events, steady};
+use crate::world::{Fault, NOW, Reply, World, at, event, events, firsts, steady};
 
 fn paused_until(end: Timestamp) -> Clocks {
     Clocks { pause: Pause::default().raised(end, NOW), ..Clocks::default() }
@@ -24,7 +24,7 @@ fn count(calls: &[String], what: &str) -> usize {
 fn volley() -> World {
     let world = World::with(&steady());
     world.receivers.reply("a:1", &[Reply::Status(429)]);
-    let batch: Vec<_> = events(10).iter().map(|event| event.first()).collect();
+    let batch = firsts(10);
     assert_eq!(world.deliver(&batch).remaining, (0..10).collect::<Vec<_>>());
     world
 }
@@ -81,7 +81,7 @@ fn lim_7_a_pause_is_applied_at_once_even_before_it_is_stored() {
         let world = World::with(&steady());
         world.receivers.reply("a:1", &[Reply::Status(429)]);
         world.limits.faults.then(None).then(fault);
-        let batch: Vec<_> = events(5).iter().map(|event| event.first()).collect();
+        let batch = firsts(5);
         world.deliver(&batch);
         assert_eq!(world.sent(), ["a:1"], "{fault:?}");
     }
@@ -92,7 +92,7 @@ fn lim_5_a_pause_learned_at_the_gate_is_applied_at_once() {
     let world = World::with(&steady());
     // a:1 is late and books again, a:5 has its place: in between, someone else pauses the destination.
     world.ledger.writes.then(Fault::Slow(Duration::from_millis(300)));
-    let batch: Vec<_> = events(8).iter().map(|event| event.first()).collect();
+    let batch = firsts(8);
     let delivered = world.deliver_while(&batch, async {
         world.sleep(200).await;
         let clocks = world.clocks();
@@ -127,7 +127,7 @@ fn lim_4_a_pause_that_ends_within_a_second_is_waited_for_here() {
 fn lim_7_what_is_planned_during_a_pause_waits_for_its_end() {
     let world = World::with(&steady());
     world.set_clocks(paused_until(at(20_000)));
-    let batch: Vec<_> = events(2).iter().map(|event| event.first()).collect();
+    let batch = firsts(2);
     world.deliver(&batch);
     assert_eq!((world.record("a:1").next_at, world.record("a:2").next_at), (Some(at(20_000)), Some(at(20_103))));
     assert_eq!(world.sent().len(), 0);
@@ -137,7 +137,7 @@ fn lim_7_what_is_planned_during_a_pause_waits_for_its_end() {
 fn cls_8_410_pauses_the_destination_for_an_operator_and_keeps_its_other_events() {
     let world = World::with(&steady());
     world.receivers.reply("a:1", &[Reply::Status(410)]);
-    let batch: Vec<_> = events(3).iter().map(|event| event.first()).collect();
+    let batch = firsts(3);
     assert_eq!(world.deliver(&batch).remaining, [0_usize; 0]);
     assert_eq!((world.state("a:1"), world.record("a:1").reason), (State::Dead, Some(Reason::Gone)));
     assert_eq!(world.clocks().pause.until, Some(Timestamp::FAR_FUTURE));
@@ -174,7 +174,8 @@ fn dst_2_nothing_is_lost_while_paused_and_it_dies_only_at_its_deadline() {
         let message = event("a:1").by(deadline);
         assert_eq!(world.deliver(&[message.first()]).remaining, [0_usize; 0], "{label}");
         let mut looks = 0;
-        while let Some(due) = world.schedule.rows.borrow_mut().pop().map(|row| row.key.due) {
+        let next = || world.schedule.rows.borrow_mut().pop().map(|row| row.key.due);
+        while let Some(due) = next() {
             assert_eq!(world.state("a:1"), State::Waiting, "{label}");
             world.time.pass(due.since(world.time.now()));
             world.deliver(&[message.resumed()]);

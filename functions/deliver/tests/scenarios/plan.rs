@@ -8,7 +8,7 @@ use lapse_policy::pause::Pause;
 use lapse_policy::reason::Reason;
 use serde_json::json;
 
-use crate::world::{Fault, World, at, event, events, slow, steady};
+use crate::world::{Fault, World, at, event, firsts, slow, steady};
 
 fn planned_until(ms: u64) -> Clocks {
     Clocks { plan: Some(at(ms).micros()), ..Clocks::default() }
@@ -108,7 +108,7 @@ fn lim_8_without_the_limiters_store_nothing_is_sent_and_messages_come_back() {
         let world = World::with(&members);
         world.limits.faults.always(Fault::Unavailable);
         world.luck.draws.set(0.5);
-        let batch: Vec<_> = events(3).iter().map(|event| event.first()).collect();
+        let batch = firsts(3);
         assert_eq!(world.deliver(&batch).remaining, [0, 1, 2]);
         assert_eq!((world.sent().len(), world.hidden()), (0, vec![5, 5, 5]), "with jitter");
         assert_eq!(world.record_or_none("a:1"), None, "unclaimed");
@@ -141,7 +141,7 @@ fn lim_1_a_booking_whose_reply_was_lost_is_slower_and_never_faster() {
 #[test]
 fn lim_9_without_a_rate_the_pause_is_read_once_and_nothing_is_booked() {
     let world = World::with(&json!({}));
-    let batch: Vec<_> = events(10).iter().map(|event| event.first()).collect();
+    let batch = firsts(10);
     world.deliver(&batch);
     let calls = world.calls();
     assert_eq!(calls.iter().filter(|call| *call == "pause read").count(), 1, "{calls:?}");

@@ -1,7 +1,7 @@
 //! LED-2, LED-3, LED-6, LED-9: claims and completions against a ledger that fails, and against others.
 
+use lapse_policy::classifier::Failure;
 use lapse_policy::ledger::{Record, State};
-use lapse_policy::timestamp::Timestamp;
 
 use crate::world::{Fault, Reply, World, at, event};
 
@@ -132,13 +132,12 @@ fn led_6_a_late_run_that_failed_does_not_overwrite_its_successor() {
 
 #[test]
 fn led_2_a_first_receive_that_finds_a_record_goes_by_it() {
-    let cases: [(&str, State, Option<Timestamp>, usize, Vec<i32>); 4] = [
+    for (label, state, lease, sent, hidden) in [
         ("delivered", State::Delivered, None, 0, vec![]),
         ("busy", State::Sending, Some(at(9000)), 0, vec![10]),
         ("due", State::Waiting, None, 1, vec![]),
         ("dead", State::Dead, None, 0, vec![]),
-    ];
-    for (label, state, lease, sent, hidden) in cases {
+    ] {
         let world = World::new();
         world.put("a:1", |record| Record { state, lease, ..record });
         world.deliver(&[event("a:1").first()]);
@@ -155,4 +154,19 @@ fn lim_4_a_copy_that_planned_in_vain_waits_all_the_same() {
     world.set_clocks(lapse_policy::clock::Clocks { plan, ..lapse_policy::clock::Clocks::default() });
     world.deliver(&[event("a:1").first()]);
     assert_eq!((world.sent().len(), world.state("a:1")), (0, State::Waiting));
+}
+
+#[test]
+fn cls_6_a_request_without_an_answer_counts_and_leaves_the_outcome_unknown() {
+    for (failure, unknown) in [(Failure::NoAnswer, true), (Failure::Refused, false)] {
+        let world = World::new();
+        world.receivers.reply("a:1", &[Reply::Fails(failure), Reply::Status(409)]);
+        world.deliver(&[event("a:1").first()]);
+        let record = world.record("a:1");
+        assert_eq!((record.state, record.attempts, record.unknown_outcome), (State::Waiting, 1, unknown));
+        world.time.pass(std::time::Duration::from_secs(2));
+        world.deliver(&[event("a:1").again(2)]);
+        let after = if unknown { State::Waiting } else { State::Dead };
+        assert_eq!(world.state("a:1"), after, "CLS-4: a 409 may be our own earlier attempt's doing");
+    }
 }

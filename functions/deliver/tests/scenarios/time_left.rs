@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use lapse_policy::clock::Clocks;
 use lapse_policy::ledger::State;
+use lapse_policy::pause::Pause;
 use lapse_policy::ports::Clock as _;
 use serde_json::json;
 
-use crate::world::{Fault, Reply, World, at, event, events, logged};
+use crate::world::{Fault, NOW, Reply, World, at, event, firsts, logged};
 
 const SIX_SECONDS: Fault = Fault::Slow(Duration::from_secs(6));
 
@@ -62,7 +64,7 @@ fn ack_6_the_handler_answers_a_second_before_its_deadline_whatever_still_runs() 
     let world = World::new();
     world.receivers.reply("a:3", &[Reply::Hangs]);
     world.receivers.reply("a:7", &[Reply::Hangs]);
-    let batch: Vec<_> = events(10).iter().map(|event| event.first()).collect();
+    let batch = firsts(10);
     let delivered = world.deliver(&batch);
     assert_eq!(world.time.now(), at(29_000));
     assert_eq!(delivered.remaining, [2, 6]);
@@ -91,4 +93,25 @@ fn led_7_a_2xx_is_recorded_as_soon_as_the_ledger_answers_again() {
     assert_eq!((delivered.remaining.len(), world.state("a:1")), (0, State::Delivered));
     assert!(!log.contains("delivered_unrecorded"), "{log}");
     assert_eq!(world.sent().len(), 1);
+}
+
+#[test]
+fn led_7_a_2xx_is_acknowledged_although_the_limiter_hangs_after_it() {
+    let world = World::new();
+    let pause = Pause { from: Some(NOW.minus(Duration::from_secs(10))), streak: 1, ..Pause::default() };
+    world.set_clocks(Clocks { pause, ..Clocks::default() });
+    // What hangs is the write that ends the streak.
+    world.limits.faults.then(None).always(Fault::Hangs);
+    let (delivered, log) = logged(|| world.deliver(&[event("a:1").first()]));
+    assert_eq!((delivered.remaining.len(), world.sent().len()), (0, 1));
+    assert!(log.contains("delivered_unrecorded"), "{log}");
+}
+
+#[test]
+fn ack_4_an_attempt_that_takes_its_whole_timeout_is_still_recorded() {
+    let world = patient();
+    world.receivers.reply("a:1", &[Reply::Slow(200, Duration::from_secs(20))]);
+    world.ledger.writes.then(Fault::Slow(Duration::from_secs(5)));
+    assert_eq!(world.deliver(&[event("a:1").first()]).remaining, [0_usize; 0]);
+    assert_eq!((world.state("a:1"), world.time.now()), (State::Delivered, at(25_000)));
 }

@@ -26,6 +26,11 @@ pub(crate) fn events(count: usize) -> Vec<Event> {
     (1..=count).map(|n| event(format!("a:{n}"))).collect()
 }
 
+/// So many events, each received for the first time.
+pub(crate) fn firsts(count: usize) -> Vec<Received> {
+    events(count).iter().map(Event::first).collect()
+}
+
 impl Event {
     pub(crate) fn to(self, destination: &'static str) -> Self {
         Self { destination, ..self }

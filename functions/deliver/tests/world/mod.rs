@@ -24,11 +24,11 @@ mod sender;
 mod stores;
 mod time;
 
-pub(crate) use event::{event, events, received};
+pub(crate) use event::{event, events, firsts, received};
 use journal::Journal;
 pub(crate) use logs::logged;
 use queues::{MemoryQueue, MemorySchedule};
-pub(crate) use sender::{Receivers, Reply, TAKES};
+pub(crate) use sender::{Receivers, Reply};
 pub(crate) use stores::Fault;
 use stores::{MemoryDestinations, MemoryLedger, MemoryLimits};
 pub(crate) use time::{NOW, Time, at};
@@ -115,7 +115,8 @@ impl World {
 
     /// Puts a destination's row: what every row has, and these members.
     pub(crate) fn destination(&self, name: &str, members: &Value) {
-        let mut row = json!({"url": "https://receiver.example/", "secrets": ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]});
+        let mut row =
+            json!({"url": "https://receiver.example/", "secrets": ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"]});
         if let (Value::Object(row), Value::Object(members)) = (&mut row, members) {
             row.extend(members.clone());
         }

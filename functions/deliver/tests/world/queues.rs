@@ -32,9 +32,9 @@ impl MemoryQueue {
         self.journal.note(format!("{}: {what} {}", self.name, items.len()));
         assert!(!self.panics.get(), "{} was told to", self.name);
         assert!(items.len() <= 10, "SQS takes ten entries");
-        let takes = *self.takes.borrow();
+        let accept = *self.takes.borrow();
         let answer = |(index, item): (usize, &T)| {
-            let answer = takes(index);
+            let answer = accept(index);
             if answer == Accepted::Yes {
                 taken.borrow_mut().push(item.clone());
             }

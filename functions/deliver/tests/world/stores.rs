@@ -9,9 +9,7 @@ use std::time::Duration;
 use lapse_policy::clock::{self, Clocks, Write};
 use lapse_policy::ledger::Record;
 use lapse_policy::names::{DeliveryKey, DestinationName};
-use lapse_policy::ports::{
-    ClockAnswer, Destinations, Ledger, LedgerWrite, Limits, Unavailable, Written,
-};
+use lapse_policy::ports::{ClockAnswer, Destinations, Ledger, LedgerWrite, Limits, Unavailable, Written};
 use serde_json::{Map, Value};
 
 use super::journal::Journal;
