@@ -16,6 +16,10 @@ use lapse_policy::timestamp::Timestamp;
 /// The most writes that one booking takes (LIM-1).
 const MOST_WRITES: usize = 3;
 
+/// A pause is stored by compare-and-swap, and of a crowd one wins each round. The longest ask must not be among the
+/// losers: each may try as often as a crowd of sandboxes could beat it.
+const MOST_PAUSES: usize = 40;
+
 /// Which branch of a booking won last in this sandbox: it is tried first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Branch {
@@ -164,8 +168,7 @@ impl<'a, L: Limits> Limiter<'a, L> {
         change: impl Fn(lapse_policy::pause::Pause) -> lapse_policy::pause::Pause,
     ) -> Result<Clocks, Unavailable> {
         let mut clocks = self.known(destination).clocks;
-        // Others pause, too, and each changes the item once: a few rounds are enough, and the last answer is fresh.
-        for _ in 0..2 * MOST_WRITES {
+        for _ in 0..MOST_PAUSES {
             let (from, to) = (clocks.pause, change(clocks.pause));
             match self.write(destination, &Write::Pause { from, to }).await? {
                 ClockAnswer::Done(clocks) => return Ok(clocks),

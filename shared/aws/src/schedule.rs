@@ -109,7 +109,8 @@ impl Schedule for DynamoSchedule {
     }
 
     async fn set_aside(&self, shard: u32, row: &StoredRow, reason: &str) -> Result<(), Unavailable> {
-        let mut item = row_key(number(UNSENDABLE), &row.due);
+        // Two shards may hold rows of one malformed key: with the shard behind it, neither overwrites the other.
+        let mut item = row_key(number(UNSENDABLE), &format!("{}@{shard}", row.due));
         item.insert("from_shard".to_owned(), number(shard));
         item.insert("reason".to_owned(), AttributeValue::S(reason.to_owned()));
         if let Some(body) = &row.body {

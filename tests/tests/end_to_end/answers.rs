@@ -197,10 +197,6 @@ fn led_10_a_wait_of_over_30_s_is_a_message_of_its_own_and_the_bytes_stay() -> Re
         let seen = partner.requests("slow-lane");
         assert_eq!(seen.len(), 2);
         assert!(seen.iter().all(|one| one.body.as_deref() == Some(event.payload.as_bytes())), "I2");
-            if line.contains("slow-lane") || line.contains("again:1") {
-                println!("DBG {line}");
-            }
-        }
         assert_eq!(ground.count("slow-lane", "republished").await?, 1);
         // The old message was acknowledged, and what was left of the pause is waited for in one place.
         let received = ground.count("slow-lane", "received").await?;
