@@ -176,7 +176,10 @@ fn lim_5_a_strict_partner_with_the_same_limit_refuses_nothing() -> Result<()> {
         let checks = partner.checks("strict");
         assert_eq!(checks.statuses, [(200, 30)].into());
         assert!(checks.most_in_a_second <= 20, "I4: {} in a second", checks.most_in_a_second);
-        let records = ground.driver.records(&events.iter().map(|e| e.key()).collect::<Result<Vec<_>>>()?).await?;
+        let records = ground
+            .driver
+            .records(&events.iter().map(lapse_local::driver::Event::key).collect::<Result<Vec<_>>>()?)
+            .await?;
         assert!(records.values().all(|record| (record.attempts, record.throttles) == (1, 0)));
         Ok(())
     })
