@@ -56,7 +56,7 @@ fn emt_1_the_scheduler_ends_a_hold_and_never_before_its_time() -> Result<()> {
             destination: "studios".to_owned(),
         };
         // One is over at the first tick, which is a minute away, and one is a few seconds ahead of it.
-        let holds = [hold("res-1", 3), hold("res-2", 70)];
+        let holds = [hold("res-1", 3), hold("res-2", 64)];
         for hold in &holds {
             ground.driver.hold(hold).await?;
         }
