@@ -12,9 +12,6 @@ use serde_json::Map;
 
 use crate::tally::Tally;
 
-/// The namespace of all of Lapse's metrics.
-const NAMESPACE: &str = "Lapse";
-
 /// One attempt, as it is logged.
 #[derive(Debug)]
 pub struct Attempt<'a> {
@@ -116,5 +113,10 @@ pub fn batch(tally: &Tally, remaining: usize, now: Timestamp) {
         .destinations()
         .filter_map(|(name, counts)| Some((name.to_string(), serde_json::to_value(counts).ok()?)))
         .collect();
-    telemetry::emit(NAMESPACE, &metrics, Map::from_iter([("destinations".to_owned(), destinations.into())]), now);
+    telemetry::emit(
+        telemetry::NAMESPACE,
+        &metrics,
+        Map::from_iter([("destinations".to_owned(), destinations.into())]),
+        now,
+    );
 }

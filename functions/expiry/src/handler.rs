@@ -17,9 +17,6 @@ use serde_json::{Map, Value, json};
 use crate::config::Config;
 use crate::emit::Emitter;
 
-/// The namespace of all of Lapse's metrics.
-const NAMESPACE: &str = "Lapse";
-
 /// One sandbox.
 #[derive(Debug)]
 pub struct Sandbox(Emitter<SystemClock, DynamoSchedule, SqsQueue>);
@@ -42,7 +39,7 @@ impl Sandbox {
         let mut metrics: Vec<_> = tick.counts().into_iter().map(|(name, count)| Metric::count(name, count)).collect();
         #[expect(clippy::cast_precision_loss, reason = "a double holds milliseconds exactly for 285,000 years")]
         metrics.push(Metric::new("EmissionLateness", Unit::Milliseconds, [tick.latest_ms as f64]));
-        telemetry::emit(NAMESPACE, &metrics, Map::new(), SystemClock.now());
+        telemetry::emit(telemetry::NAMESPACE, &metrics, Map::new(), SystemClock.now());
         if tick.out_of_time {
             tracing::warn!(emitted = tick.emitted, "tick_out_of_time");
         }

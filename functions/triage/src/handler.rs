@@ -18,9 +18,6 @@ use crate::config::Config;
 use crate::dispositions::DynamoDispositions;
 use crate::triage::Triage;
 
-/// The namespace of all of Lapse's metrics.
-const NAMESPACE: &str = "Lapse";
-
 /// One sandbox.
 #[derive(Debug)]
 pub struct Sandbox(Triage<SystemClock, DynamoLedger, DynamoDispositions, SqsQueue, SqsQueue>);
@@ -51,7 +48,7 @@ impl Sandbox {
             ("VoidLetters", triaged.void),
         ];
         let metrics: Vec<_> = counts.into_iter().map(|(name, count)| Metric::count(name, count)).collect();
-        telemetry::emit(NAMESPACE, &metrics, Map::new(), SystemClock.now());
+        telemetry::emit(telemetry::NAMESPACE, &metrics, Map::new(), SystemClock.now());
         let ids = triaged.remaining.into_iter().filter_map(|index| batch.get(index));
         Ok(BatchResponse::keeping(ids.map(|received| received.message_id.clone())))
     }

@@ -57,6 +57,9 @@ where
     tracing_subscriber::registry().with(levels).with(lines)
 }
 
+/// The namespace of all of Lapse's metrics.
+pub const NAMESPACE: &str = "Lapse";
+
 /// A metric's unit, as CloudWatch names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
