@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use zip::write::SimpleFileOptions;
 
-use crate::python::short_hash;
+use crate::install::short_hash;
 use crate::{Build, Function, Options, Progress, tail};
 
 /// What cargo sets for the program that it runs. Passed on, these would make build scripts that

@@ -3,33 +3,21 @@
 //! Owns: its start on a free port of 127.0.0.1 with an environment of its own, the wait until it
 //! is ready, and its end together with all functions, however the owner ends.
 //! Must not: know what is deployed to it.
-//!
-//! The emulator joins the process group of a small guard, a shell that waits on a pipe from the
-//! owner. When the pipe closes without a word, because the owner was interrupted, panicked or was
-//! killed, the guard ends the group. So there is no signal handler here, and none is needed.
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::guard::Guard;
 use crate::http::Http;
-use crate::processes::{MARK, end_group};
+use crate::processes::MARK;
 use crate::{Options, REGION, tail};
-
-/// What the guard does. It ignores the signal that it sends to its own group.
-const GUARD: &str = r#"trap '' TERM INT HUP
-read -r word
-[ "$word" = keep ] && exit 0
-kill -TERM -$$
-sleep 3
-kill -KILL -$$"#;
 
 /// A start takes a second; an hour's worth of compiling beside it may make that a few.
 const READY_WITHIN: Duration = Duration::from_mins(1);
@@ -41,7 +29,7 @@ const PORTS_TRIED: usize = 3;
 #[derive(Debug)]
 pub(crate) struct Emulator {
     process: Child,
-    guard: Child,
+    guard: Guard,
     scratch: PathBuf,
     kept: bool,
     /// The port it listens on.
@@ -75,14 +63,12 @@ impl Emulator {
 
     /// The process group of the emulator and its functions.
     pub(crate) fn group(&self) -> u32 {
-        self.guard.id()
+        self.guard.group()
     }
 
     /// Lets it run on after this process, until `lapse local down`.
     pub(crate) fn keep(mut self) -> Result<()> {
-        let mut pipe = self.guard.stdin.take().context("the guard of the local stack has ended")?;
-        pipe.write_all(b"keep\n").context("the guard of the local stack has ended")?;
-        self.guard.wait().context("cannot wait for the guard of the local stack")?;
+        self.guard.let_go()?;
         self.kept = true;
         Ok(())
     }
@@ -95,25 +81,14 @@ impl Emulator {
         let log = log_file(&options.state);
         let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let err = out.try_clone().with_context(|| format!("cannot write {}", log.display()))?;
-        let path = env::var_os("PATH").unwrap_or_default();
-        let guard = Command::new("sh")
-            .args(["-c", GUARD])
-            .env_clear()
-            .env("PATH", &path)
-            .current_dir(&options.state)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .context("cannot run sh, which the local stack needs")?;
-        let group = guard.id().cast_signed();
+        let mut guard = Guard::start(&options.state)?;
         let mark = fresh_mark();
-        let process = Command::new(python)
+        let mut command = Command::new(python);
+        command
             .args(["-m", "ministack"])
             .env_clear()
             .envs(options.environment.iter().map(|(name, value)| (name, value)))
-            .env("PATH", &path)
+            .env("PATH", env::var_os("PATH").unwrap_or_default())
             .env("HOME", &scratch)
             .env("TMPDIR", &scratch)
             .env("STATE_DIR", scratch.join("state"))
@@ -132,19 +107,11 @@ impl Emulator {
             .current_dir(&scratch)
             .stdin(Stdio::null())
             .stdout(out)
-            .stderr(err)
-            .process_group(group)
-            .spawn();
-        match process {
-            Ok(process) => Ok(Self { process, guard, scratch, kept: false, port, mark }),
-            Err(error) => {
-                let mut guard = guard;
-                // Its pipe closes with it; there is no group to end yet.
-                let _ = guard.kill();
-                let _ = guard.wait();
-                Err(error).with_context(|| format!("cannot run {}; remove it and try again", python.display()))
-            }
-        }
+            .stderr(err);
+        let process = guard
+            .spawn(&mut command)
+            .with_context(|| format!("cannot run {}; remove it and try again", python.display()))?;
+        Ok(Self { process, guard, scratch, kept: false, port, mark })
     }
 
     /// `false` where another program took the port in the moment between choosing and using it.
@@ -183,8 +150,7 @@ impl Drop for Emulator {
         if self.kept {
             return;
         }
-        end_group(self.guard.id(), &mut self.process);
-        let _ = self.guard.wait();
+        self.guard.end(&mut self.process);
         let _ = fs::remove_dir_all(&self.scratch);
     }
 }

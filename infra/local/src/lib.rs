@@ -10,9 +10,12 @@
 mod binaries;
 mod deploy;
 pub mod driver;
+pub mod dynamodb_local;
 mod emulator;
 mod function;
+mod guard;
 mod http;
+mod install;
 mod mappings;
 pub mod partner;
 mod processes;

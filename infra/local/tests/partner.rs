@@ -105,6 +105,17 @@ async fn a_bucket_refuses_what_is_over_its_limit_and_says_for_how_long() {
 }
 
 #[tokio::test]
+async fn a_bucket_may_refuse_one_request_that_it_has_a_token_for() {
+    let script = Script::BucketBut { limit_per_second: 1, burst: 3, nth: 2, retry_after: 5 };
+    let (partner, url, client) = partner(script);
+    for (event, status, asked) in [("a:1", 200, None), ("b:1", 429, Some("5")), ("b:1", 200, None)] {
+        let response = send(&client, &url, event).await;
+        assert_eq!((response.status().as_u16(), retry_after(&response)), (status, asked), "{event}");
+    }
+    assert_eq!(partner.checks("catalog").statuses, [(200, 2), (429, 1)].into());
+}
+
+#[tokio::test]
 async fn each_event_walks_a_sequence_on_its_own_and_the_last_reply_repeats() {
     let slow = Reply::status(503).after(Duration::from_millis(5));
     let (partner, url, client) =

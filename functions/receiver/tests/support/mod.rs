@@ -1,19 +1,15 @@
-//! DynamoDB in the test process, the receiver on it, and requests as a function URL gives them.
+//! The receiver on a DynamoDB engine, and requests as a function URL gives them.
 //!
 //! Owns: set-up and signing (by another implementation than ours). Must not: assert rules.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
-use std::sync::OnceLock;
+use std::net::TcpListener;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
-};
+use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
+use lapse_engines::Engine;
 use lapse_policy::ports::{Chance, Clock};
 use lapse_policy::secret::Secret;
 use lapse_policy::timestamp::Timestamp;
@@ -56,35 +52,6 @@ impl Chance for NoChance {
     }
 }
 
-/// One server per test process, on a thread of its own: a test's runtime ends with the test.
-fn dynamo() -> SocketAddr {
-    static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
-    *ADDRESS.get_or_init(|| {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async move {
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                dynoxide::server::serve_on(listener, dynoxide::Database::memory().unwrap()).await;
-            });
-        });
-        address
-    })
-}
-
-fn client(address: SocketAddr) -> Client {
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("eu-west-1"))
-        .endpoint_url(format!("http://{address}"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .http_client(aws_smithy_http_client::Builder::new().build_http())
-        .retry_config(RetryConfig::disabled());
-    Client::from_conf(config.build())
-}
-
 /// A store whose every answer is this one: for the errors that no emulator produces.
 pub(crate) fn answering(status: u16, body: &Value) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -113,13 +80,13 @@ pub(crate) fn answering(status: u16, body: &Value) -> Client {
             reader.get_mut().write_all((head + &body).as_bytes()).unwrap();
         }
     });
-    client(address)
+    lapse_engines::client(&format!("http://{address}"))
 }
 
 /// A client of a port at which no one listens.
 pub(crate) fn nowhere() -> Client {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    client(address)
+    lapse_engines::client(&format!("http://{address}"))
 }
 
 /// A receiver with a table of its own.
@@ -138,25 +105,9 @@ pub(crate) struct Answered {
 }
 
 impl World {
-    /// An empty table of that name, and the receiver at [`NOW`] with one secret.
-    pub(crate) async fn new(table: &str) -> Self {
-        let client = client(dynamo());
-        let key = KeySchemaElement::builder().attribute_name("reservation_id").key_type(KeyType::Hash).build().unwrap();
-        let attribute = AttributeDefinition::builder()
-            .attribute_name("reservation_id")
-            .attribute_type(ScalarAttributeType::S)
-            .build()
-            .unwrap();
-        client
-            .create_table()
-            .table_name(table)
-            .billing_mode(BillingMode::PayPerRequest)
-            .key_schema(key)
-            .attribute_definitions(attribute)
-            .send()
-            .await
-            .unwrap();
-        Self::of(client, table)
+    /// An empty table on an engine, and the receiver at [`NOW`] with one secret.
+    pub(crate) async fn new(engine: &Engine) -> Self {
+        Self::of(engine.client(), &engine.table("reservations").await)
     }
 
     /// A receiver on any client.

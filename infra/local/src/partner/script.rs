@@ -18,6 +18,17 @@ pub enum Script {
         /// Tokens that can be saved up.
         burst: u32,
     },
+    /// As [`Self::Bucket`], but one request is refused whatever the bucket holds.
+    BucketBut {
+        /// Tokens that come back in a second.
+        limit_per_second: u32,
+        /// Tokens that can be saved up.
+        burst: u32,
+        /// Which request, counted from 1.
+        nth: usize,
+        /// What that one is asked for, in seconds.
+        retry_after: u64,
+    },
     /// One reply after another, for each event on its own; the last repeats. None at all is [`Self::Accept`].
     Sequence(Vec<Reply>),
     /// No answer until the client goes.

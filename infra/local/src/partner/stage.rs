@@ -67,6 +67,7 @@ struct Destination {
 struct Play {
     script: Script,
     bucket: Option<Bucket>,
+    requests: usize,
     replies: HashMap<String, usize>,
     answers: HashMap<String, Fate>,
 }
@@ -219,20 +220,28 @@ impl Default for Play {
 impl Play {
     fn of(script: Script) -> Self {
         let bucket = match &script {
-            Script::Bucket { limit_per_second, burst } => Some(Bucket::new(*limit_per_second, *burst)),
+            Script::Bucket { limit_per_second, burst } | Script::BucketBut { limit_per_second, burst, .. } => {
+                Some(Bucket::new(*limit_per_second, *burst))
+            }
             Script::Accept | Script::Sequence(_) | Script::Hang | Script::Reset | Script::Forward { .. } => None,
         };
-        Self { script, bucket, replies: HashMap::new(), answers: HashMap::new() }
+        Self { script, bucket, requests: 0, replies: HashMap::new(), answers: HashMap::new() }
     }
 
     fn next(&mut self, event: &str, now: Duration) -> Act {
         const OK: Reply = Reply::status(200);
+        self.requests += 1;
         match &self.script {
             Script::Accept => Act::Answer(OK),
-            Script::Bucket { .. } => Act::Answer(match self.bucket.as_mut().map(|bucket| bucket.take(now)) {
-                Some(Err(wait)) => Reply::status(429).retry_after(whole_seconds(wait)),
-                Some(Ok(())) | None => OK,
-            }),
+            Script::BucketBut { nth, retry_after, .. } if self.requests == *nth => {
+                Act::Answer(Reply::status(429).retry_after(*retry_after))
+            }
+            Script::Bucket { .. } | Script::BucketBut { .. } => {
+                Act::Answer(match self.bucket.as_mut().map(|bucket| bucket.take(now)) {
+                    Some(Err(wait)) => Reply::status(429).retry_after(whole_seconds(wait)),
+                    Some(Ok(())) | None => OK,
+                })
+            }
             Script::Sequence(replies) => {
                 let next = self.replies.entry(event.to_owned()).or_default();
                 let reply = replies.get(*next).or(replies.last()).copied().unwrap_or(OK);

@@ -17,7 +17,6 @@ use lapse_policy::ports::{ClockAnswer, Ledger as _, Limits as _, Schedule as _, 
 use lapse_policy::timestamp::{Micros, Timestamp};
 use serde_json::{Value, json};
 
-use crate::engine;
 use crate::ledger::{bare, insert, key};
 
 /// A server that gives these answers, one a request, and keeps what it was asked.
@@ -29,7 +28,7 @@ struct Script {
 impl Script {
     fn new(answers: Vec<(u16, Value)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = engine::client_of(&format!("http://{}", listener.local_addr().unwrap()));
+        let client = lapse_engines::client(&format!("http://{}", listener.local_addr().unwrap()));
         let asked = Arc::new(Mutex::new(Vec::new()));
         let script = Self { client, asked: Arc::clone(&asked) };
         std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! LIM, LED, EMT, DLQ, DST at the tables: each DynamoDB adapter keeps its port's promise, on a real engine over HTTP.
+//! LIM, LED, EMT, DLQ, DST at the tables: each DynamoDB adapter keeps its port's promise, on each engine over HTTP.
 //!
 //! Owns: one suite per adapter, and one for the answers that no emulator gives. Must not: test rules; those are pure.
 
@@ -6,9 +6,10 @@
 
 mod answers;
 mod destinations;
-mod engine;
 mod ledger;
 mod ledger_record;
 mod limits;
+mod limits_bookings;
 mod limits_trace;
+mod pair;
 mod schedule;
