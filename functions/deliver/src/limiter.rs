@@ -11,10 +11,13 @@ use lapse_policy::booking::{Closed, GateAsk, Places, PlanAsk};
 use lapse_policy::clock::{Clocks, Write};
 use lapse_policy::names::DestinationName;
 use lapse_policy::ports::{ClockAnswer, Limits, Unavailable};
-use lapse_policy::timestamp::Timestamp;
+use lapse_policy::timestamp::{Micros, Timestamp};
 
-/// The most writes that one booking takes (LIM-1).
+/// The most writes that a booking takes on one clock (LIM-1): add, set, add. A clock only grows, so after a lost race
+/// for an idle one, the add succeeds unless there is no room.
 const MOST_WRITES: usize = 3;
+/// A plan's booking may try both clocks at once beside that, and lose to a booking at the gate alone (LIM-3).
+const MOST_PLAN_WRITES: usize = MOST_WRITES + 1;
 
 /// A pause is stored by compare-and-swap, and of a crowd one wins each round. The longest ask must not be among the
 /// losers: each may try as often as a crowd of sandboxes could beat it.
@@ -33,6 +36,14 @@ struct Known {
     clocks: Clocks,
     plan: Branch,
     gate: Branch,
+}
+
+impl Branch {
+    /// The branch to try first: a clock that was not past when it was last seen is not past now, because it only
+    /// grows. Of one that was, the last win is the best guess.
+    fn first(last_won: Self, reading: Option<Micros>, now: Micros) -> Self {
+        if reading.is_some_and(|reading| reading >= now) { Self::Busy } else { last_won }
+    }
 }
 
 /// What this sandbox last saw of the clock items.
@@ -80,11 +91,11 @@ impl<'a, L: Limits> Limiter<'a, L> {
     /// Books planned times (LIM-3).
     pub async fn plan(&self, destination: &DestinationName, ask: PlanAsk) -> Result<Planned, Unavailable> {
         let known = self.known(destination);
-        let mut write = match known.plan {
+        let mut write = match Branch::first(known.plan, known.clocks.plan, known.clocks.plan_time(ask.now)) {
             Branch::Busy => ask.busy(&known.clocks),
             Branch::Idle => ask.idle(&known.clocks),
         };
-        for _ in 0..MOST_WRITES {
+        for _ in 0..MOST_PLAN_WRITES {
             match self.write(destination, &write).await? {
                 ClockAnswer::Done(clocks) => {
                     let (times, gate) = ask.booked(&write, &clocks);
@@ -96,27 +107,36 @@ impl<'a, L: Limits> Limiter<'a, L> {
                 },
             }
         }
-        Err(contended("plan"))
+        Err(contended("plan", MOST_PLAN_WRITES))
     }
 
     /// Books places at the gate (LIM-5).
     pub async fn gate(&self, destination: &DestinationName, ask: GateAsk) -> Result<Gated, Unavailable> {
         let known = self.known(destination);
         let now = ask.now.micros();
-        let mut write = match known.gate {
+        if let Err(full @ Closed::Full) = ask.next(&known.clocks) {
+            // The clock only grows: it is full still, and a crowd need not ask.
+            return Ok(Gated::Closed(full, known.clocks));
+        }
+        let mut write = match Branch::first(known.gate, known.clocks.gate, now) {
             Branch::Busy => ask.busy(known.clocks.gate.unwrap_or(now).max(now)),
             Branch::Idle => ask.idle(),
         };
+        let mut fitted = false;
         for _ in 0..MOST_WRITES {
             match self.write(destination, &write).await? {
                 ClockAnswer::Done(clocks) => return Ok(Gated::Booked(ask.booked(&write, &clocks), clocks)),
                 ClockAnswer::Refused(clocks) => match ask.next(&clocks) {
-                    Ok(next) => write = next,
+                    // It asked for what had just been there: a crowd takes what is left faster than this asks.
+                    Ok(_) if fitted && matches!(write, Write::Busy { .. }) => {
+                        return Ok(Gated::Closed(Closed::Full, clocks));
+                    }
+                    Ok(next) => (write, fitted) = (next, true),
                     Err(closed) => return Ok(Gated::Closed(closed, clocks)),
                 },
             }
         }
-        Err(contended("gate"))
+        Err(contended("gate", MOST_WRITES))
     }
 
     /// Stores the pause that a throttled answer asks for, and tells how it stands (LIM-7).
@@ -175,7 +195,7 @@ impl<'a, L: Limits> Limiter<'a, L> {
                 ClockAnswer::Refused(item) => clocks = item,
             }
         }
-        Err(contended("pause"))
+        Err(contended("pause", MOST_PAUSES))
     }
 
     fn known(&self, destination: &DestinationName) -> Known {
@@ -204,9 +224,6 @@ impl<'a, L: Limits> Limiter<'a, L> {
     }
 }
 
-fn contended(what: &str) -> Unavailable {
-    Unavailable {
-        operation: "UpdateItem limits",
-        cause: format!("lost the race for the {what} clock {MOST_WRITES} times"),
-    }
+fn contended(what: &str, times: usize) -> Unavailable {
+    Unavailable { operation: "UpdateItem limits", cause: format!("lost the race for the {what} clock {times} times") }
 }
