@@ -5,8 +5,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-pub use lapse_policy::booking::BEHIND;
-use lapse_policy::booking::{Closed, GateAsk, INLINE, PlanAsk};
+use lapse_policy::booking::{Closed, GateAsk, INLINE, Places, PlanAsk};
 use lapse_policy::clock::{Clocks, Spacing};
 use lapse_policy::destination::Destination;
 use lapse_policy::reason::Reason;
@@ -18,6 +17,8 @@ use crate::limiter::{Gated, Planned};
 use crate::run::Run;
 use crate::world::World;
 
+/// How often planned times are asked for: again where the plan turned out to be fuller than was known (LIM-6).
+const MOST_PLANS: usize = 3;
 /// A pause longer than this is looked at again and again rather than waited for (DST-2).
 const LONG_PAUSE: Duration = Duration::from_secs(900);
 /// How often.
@@ -25,45 +26,95 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 /// What is added at random, so that a paused destination's deliveries do not all look at once.
 const LOOK_JITTER: Duration = Duration::from_secs(300);
 
-/// Plans deliveries that have no planned time (LIM-3): each is sent now, or waits.
+/// Plans deliveries that have no planned time (LIM-3): each is sent now, or waits. Nothing is booked for one whose time
+/// would be past its deadline: in a time that nobody uses, the destination is not served (LIM-6).
 pub async fn plan<W: World>(
     run: &Run<'_, W>,
     destination: &Destination,
     spacing: Spacing,
     mut readies: Vec<Ready>,
 ) -> Vec<(Ready, Intent)> {
-    readies.sort_by_key(|ready| ready.deadline);
-    let Some(reach) = readies.last().map(|ready| ready.deadline) else { return Vec::new() };
-    let now = run.now();
-    let ask = PlanAsk { count: readies.len(), now, reach, spacing };
-    match run.limiter().plan(&destination.name, ask).await {
-        Err(error) => {
-            tracing::error!(operation = error.operation, cause = error.cause, "limiter_unavailable");
-            readies.into_iter().map(|ready| (ready, back(run))).collect()
+    for asked in 0..MOST_PLANS {
+        readies.sort_by_key(|ready| ready.deadline);
+        let (now, known) = (run.now(), run.limiter().last_seen(&destination.name));
+        let (mut asking, mut rest) = in_time(readies, &known, spacing, now);
+        if asking.is_empty() && asked > 0 {
+            return rest.into_iter().map(|ready| full(run, destination, ready, &known, now)).collect();
         }
-        Ok(Planned::Full(clocks)) => {
-            readies.into_iter().map(|ready| full(run, destination, ready, &clocks, now)).collect()
+        if asking.is_empty() {
+            // What is known may be old: the answer to one of them tells how it stands.
+            asking.extend(rest.pop());
         }
-        Ok(Planned::Booked { times, gate, clocks }) => {
-            let mut gate: VecDeque<_> = gate.iter().flat_map(|places| places.iter().collect::<Vec<_>>()).collect();
-            let placed = |(mut ready, planned): (Ready, Micros)| {
-                let place = clocks.real_time(planned);
-                if place.timestamp() > ready.deadline {
-                    return full(run, destination, ready, &clocks, now);
-                }
-                ready.work.planned = Some(planned);
-                if place.timestamp().since(now) <= INLINE {
-                    ready.place = gate.pop_front();
-                    (ready, Intent::Send)
-                } else {
-                    let until = wake_for(place, now);
-                    let until = clocks.paused(now).map_or(until, |end| hold(run, end, until, ready.deadline, now));
-                    (ready, Intent::Wait(until, Some(planned)))
-                }
-            };
-            readies.into_iter().zip(times.iter().collect::<Vec<_>>()).map(placed).collect()
+        let Some(reach) = reach(&asking, spacing) else { return Vec::new() };
+        let ask = PlanAsk { count: asking.len(), now, reach, spacing };
+        match run.limiter().plan(&destination.name, ask).await {
+            Err(error) => {
+                tracing::error!(operation = error.operation, cause = error.cause, "limiter_unavailable");
+                return asking.into_iter().chain(rest).map(|ready| (ready, back(run))).collect();
+            }
+            Ok(Planned::Booked { times, gate, clocks }) => {
+                let mut intents = placed(run, destination, asking, (times, gate), &clocks, now);
+                let (unasked, none) = in_time(rest, &clocks, spacing, now);
+                intents.extend(unasked.into_iter().map(|ready| (ready, Intent::Back(BACK_LEAST))));
+                intents.extend(none.into_iter().map(|ready| full(run, destination, ready, &clocks, now)));
+                return intents;
+            }
+            Ok(Planned::Full(_)) => {
+                asking.append(&mut rest);
+                readies = asking;
+            }
         }
     }
+    readies.into_iter().map(|ready| (ready, back(run))).collect()
+}
+
+/// What deliveries come to that have planned times, and perhaps places at the gate.
+fn placed<W: World>(
+    run: &Run<'_, W>,
+    destination: &Destination,
+    readies: Vec<Ready>,
+    (times, gate): (Places, Option<Places>),
+    clocks: &Clocks,
+    now: Timestamp,
+) -> Vec<(Ready, Intent)> {
+    let mut gate: VecDeque<_> = gate.iter().flat_map(|places| places.iter().collect::<Vec<_>>()).collect();
+    let placed = |(mut ready, planned): (Ready, Micros)| {
+        let place = clocks.real_time(planned);
+        if place.timestamp() > ready.deadline {
+            return full(run, destination, ready, clocks, now);
+        }
+        ready.work.planned = Some(planned);
+        if place.timestamp().since(now) <= INLINE {
+            ready.place = gate.pop_front();
+            (ready, Intent::Send)
+        } else {
+            let until = wake_for(place, now);
+            let until = clocks.paused(now).map_or(until, |end| hold(run, end, until, ready.deadline, now));
+            (ready, Intent::Wait(until, Some(planned)))
+        }
+    };
+    readies.into_iter().zip(times.iter().collect::<Vec<_>>()).map(placed).collect()
+}
+
+/// Splits deliveries, the earliest deadline first, into those that have their time before it and those that have
+/// not, if the plan is as `clocks` says (LIM-6).
+fn in_time(readies: Vec<Ready>, clocks: &Clocks, spacing: Spacing, now: Timestamp) -> (Vec<Ready>, Vec<Ready>) {
+    let start = clocks.plan_time(now);
+    let mut clock = clocks.plan.unwrap_or(start).max(start);
+    readies.into_iter().partition(|ready| {
+        let time = clock.minus(spacing.plan_tol).max(start);
+        let fits = clocks.real_time(time).timestamp() <= ready.deadline;
+        if fits {
+            clock = clock.plus(spacing.plan_step);
+        }
+        fits
+    })
+}
+
+/// How far the first of these times may be for each of them to be before its delivery's deadline (LIM-6).
+fn reach(readies: &[Ready], spacing: Spacing) -> Option<Timestamp> {
+    let first = |(i, ready): (usize, &Ready)| ready.deadline.micros().minus(spacing.plan_step.times(i)).0;
+    readies.iter().enumerate().map(first).min().map(|micros| Timestamp::from_millis(micros.div_euclid(1000)))
 }
 
 /// No planned time before the deadline (LIM-6), unless a pause is why (DST-2).

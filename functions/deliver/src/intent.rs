@@ -10,7 +10,6 @@ use lapse_policy::ports::{Chance as _, LedgerWrite};
 use lapse_policy::reason::Reason;
 use lapse_policy::timestamp::{Micros, Timestamp};
 
-use crate::booking::BEHIND;
 use crate::commit::Committed;
 use crate::run::Run;
 use crate::work::{End, Work};
@@ -95,10 +94,8 @@ pub fn judge(work: Work, max_age: Duration, now: Timestamp, token: &str) -> Judg
         (Standing::Due | Standing::Crashed, Some(record)) => {
             let base = record.clone();
             let deadline = base.deadline(of_event);
-            // A planned message that woke in time keeps its time; the gate says whether it is sent (LIM-4).
-            let planned = base
-                .planned_at
-                .filter(|_| base.state == State::Waiting && base.next_at.is_some_and(|at| now <= at.plus(BEHIND)));
+            // A planned message keeps its time, however late it wakes; the gate says whether it is sent (LIM-4).
+            let planned = base.planned_at.filter(|_| base.state == State::Waiting);
             let not_before = if base.planned_at.is_none() { base.next_at } else { None };
             let mut work = work;
             work.planned = work.planned.or(planned);

@@ -12,8 +12,6 @@ use crate::timestamp::{Micros, Timestamp};
 pub const INLINE: Duration = Duration::from_secs(1);
 /// A request that would start later than this after its place books again (LIM-5).
 pub const LATE: Duration = Duration::from_millis(250);
-/// A woken message this far behind its planned time plans again (LIM-4).
-pub const BEHIND: Duration = Duration::from_secs(2);
 /// `n` places that were booked on one clock (LIM-2), in that clock's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {

@@ -59,14 +59,13 @@ fn lim_4_the_place_says_by_which_means_a_delivery_waits() {
 }
 
 #[test]
-fn lim_4_a_woken_delivery_keeps_its_time_unless_it_is_far_behind() {
-    for (label, late_ms, plans) in [("in time", 0, false), ("2 s behind", 2000, false), ("more", 2001, true)] {
+fn lim_4_a_woken_delivery_keeps_its_time_however_late_it_wakes() {
+    for late_ms in [0, 2001, 3_600_000] {
         let world = World::with(&slow());
         world.put("a:1", |record| Record { next_at: Some(at(0)), planned_at: Some(at(0).micros()), ..record });
         world.time.pass(Duration::from_millis(late_ms));
         world.deliver(&[event("a:1").again(2)]);
-        assert_eq!(world.clocks().plan.is_some(), plans, "{label}");
-        assert_eq!(world.sent().len(), 1, "{label}");
+        assert_eq!((world.clocks().plan, world.sent().len()), (None, 1), "{late_ms} ms: the gate says whether");
     }
 }
 
@@ -100,6 +99,18 @@ fn lim_6_a_time_past_its_own_deadline_is_none_although_the_batchs_latest_is_late
     assert_eq!(world.sent(), ["a:1"]);
     assert_eq!(world.record("a:2").reason, Some(Reason::NoPlaceBeforeDeadline));
     assert_eq!(world.state("a:3"), State::Waiting);
+}
+
+#[test]
+fn lim_6_nothing_is_booked_for_what_would_be_past_its_deadline() {
+    let world = World::with(&slow());
+    world.set_clocks(planned_until(100_000));
+    let by = |id: &str, ms| event(id).by(at(ms)).first();
+    world.deliver(&[by("a:1", 50_000), by("a:2", 80_000), by("a:3", 105_000), by("a:4", 109_000)]);
+    let plan = at(100_000).micros().plus(lapse_policy::timestamp::Micros(10_204_082));
+    assert_eq!(world.clocks().plan, Some(plan), "one time, for one that can use it");
+    let planned = ["a:1", "a:2", "a:3", "a:4"].map(|id| world.record(id).planned_at);
+    assert_eq!(planned, [None, None, Some(at(100_000).micros()), None]);
 }
 
 #[test]
