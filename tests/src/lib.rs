@@ -2,7 +2,9 @@
 //!
 //! Owns: set-up and looking. Must not: judge; every assertion is in a test.
 
+pub mod fleet;
 pub mod ground;
 pub mod letters;
 pub mod patience;
+pub mod perf;
 pub mod witness;

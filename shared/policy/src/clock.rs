@@ -9,8 +9,9 @@ use crate::destination::Rate;
 use crate::pause::Pause;
 use crate::timestamp::{Micros, Timestamp};
 
-/// What the plan's tolerance is less than the gate's (LIM-3): floor seconds and a wake-up's own delay.
-const PLAN_MARGIN: Micros = Micros(1_350_000);
+/// What the plan's tolerance is less than the gate's (LIM-3): a wake-up's own delay. Floor seconds need none: who wakes
+/// early waits for a place within [`crate::booking::INLINE`]. More would keep the burst from a backlog.
+const PLAN_MARGIN: Micros = Micros(350_000);
 /// The plan runs at this share of the rate, in percent (LIM-3).
 const PLAN_PERCENT: i64 = 98;
 
