@@ -14,7 +14,7 @@ use lapse_policy::timestamp::{Micros, Timestamp};
 use lapse_policy::waiting::wake_for;
 
 use crate::intent::{BACK_LEAST, BACK_MOST, Intent, Ready, UNDONE};
-use crate::limiter::{Gated, Planned};
+use crate::limiter::{Gated, Planned, Scope};
 use crate::run::Run;
 use crate::world::World;
 
@@ -30,13 +30,14 @@ pub async fn plan<W: World>(
     run: &Run<'_, W>,
     destination: &Destination,
     spacing: Spacing,
+    scope: Scope,
     mut readies: Vec<Ready>,
 ) -> Vec<(Ready, Intent)> {
     readies.sort_by_key(|ready| ready.deadline);
     let Some(reach) = readies.last().map(|ready| ready.deadline) else { return Vec::new() };
     let now = run.now();
     let ask = PlanAsk { count: readies.len(), now, reach, spacing };
-    match run.limiter().plan(&destination.name, ask).await {
+    match run.limiter().plan(&destination.name, ask, scope).await {
         Err(error) => {
             tracing::error!(operation = error.operation, cause = error.cause, "limiter_unavailable");
             readies.into_iter().map(|ready| (ready, back(run))).collect()
@@ -112,6 +113,9 @@ pub async fn unlimited<W: World>(
     destination: &Destination,
     readies: Vec<Ready>,
 ) -> Vec<(Ready, Intent)> {
+    if readies.is_empty() {
+        return Vec::new();
+    }
     let now = run.now();
     match run.limiter().read(&destination.name).await {
         Err(error) => {
@@ -206,7 +210,7 @@ async fn replan<W: World>(
         }
         intent @ (Intent::Wait(..) | Intent::Dead(..)) => AtGate::Refused(ready, intent),
     };
-    plan(run, destination, spacing, readies).await.into_iter().map(later).collect()
+    plan(run, destination, spacing, Scope::PlanAlone, readies).await.into_iter().map(later).collect()
 }
 
 fn ready_planned(ready: &Ready) -> Option<Micros> {

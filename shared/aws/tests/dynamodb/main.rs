@@ -7,6 +7,7 @@
 mod answers;
 mod destinations;
 mod engine;
+mod lanes;
 mod ledger;
 mod ledger_record;
 mod limits;
