@@ -4,12 +4,14 @@
 
 use std::cell::Cell;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use lapse_policy::clock::Spacing;
 use lapse_policy::destination::MAX_AGE;
 use lapse_policy::names::DestinationName;
 use lapse_policy::ports::Chance as _;
 use lapse_policy::reason::Reason;
+use lapse_policy::schedule::Origin;
 
 use crate::attempt::Target;
 use crate::batcher::Participant;
@@ -21,6 +23,14 @@ use crate::run::Run;
 use crate::settle::settle;
 use crate::work::{End, Work};
 use crate::world::World;
+
+/// So many receives of a message that finds no lane are soon after another (LAN-3).
+const SOON_MOST: u32 = 3;
+/// After them it is sent again with a delay between these: what waits for lanes must neither fill the flight of the
+/// queue nor be received without end.
+const LATER_LEAST: Duration = Duration::from_secs(10);
+/// See [`LATER_LEAST`]. It is also what a lane may stay free at the end of a backlog.
+const LATER_MOST: Duration = Duration::from_secs(60);
 
 /// Works on all deliveries of one destination.
 pub async fn group<W: World>(run: &Run<'_, W>, name: &DestinationName, works: Vec<Work>) {
@@ -82,7 +92,7 @@ async fn in_turn<W: World>(run: &Run<'_, W>, target: &Target, most: NonZeroU32, 
             Ok(None) => {
                 let count = u32::try_from(ready.len()).unwrap_or(u32::MAX);
                 run.count(&target.destination.name, |counts| counts.lane_waits += count);
-                back(run, ready.into_iter().map(|ready| ready.work)).await;
+                settle(run, ready.into_iter().map(|ready| queue_up(run, ready.work)).collect()).await;
             }
             Err(error) => {
                 tracing::error!(operation = error.operation, cause = error.cause, "lanes_unavailable");
@@ -110,7 +120,19 @@ async fn one_by_one<'a, W: World>(run: &'a Run<'_, W>, target: &Target, mut me: 
     }
 }
 
-/// They could not be worked on (LIM-8, LAN-3).
+/// Without a free lane a message looks again soon, and when it has done so in vain a few times, later and out of the
+/// flight (LAN-3). One that was sent again without ever having had a record has done so before.
+fn queue_up<W: World>(run: &Run<'_, W>, work: Work) -> (Work, End) {
+    let waited_before = work.origin == Origin::Resumed && work.record.is_none();
+    let end = if waited_before || work.receives > SOON_MOST {
+        End::Again(run.between(LATER_LEAST, LATER_MOST))
+    } else {
+        End::Back(run.between(BACK_LEAST, BACK_MOST))
+    };
+    (work, end)
+}
+
+/// They could not be worked on (LIM-8).
 async fn back<W: World>(run: &Run<'_, W>, works: impl Iterator<Item = Work>) {
     let back = |work| (work, End::Back(run.between(BACK_LEAST, BACK_MOST)));
     settle(run, works.map(back).collect()).await;

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
+use lapse_aws::sqs_event::Received;
 use lapse_policy::clock::Clocks;
 use lapse_policy::ledger::{Record, State};
 use lapse_policy::pause::Pause;
 use lapse_policy::ports::Clock as _;
 use lapse_policy::reason::Reason;
+use lapse_policy::schedule::Origin;
 use lapse_policy::timestamp::Timestamp;
 use serde_json::json;
 
 use super::lanes::{count, held, hold, lanes};
-use crate::world::{Fault, NOW, Reply, World, at, event, events, firsts};
+use crate::world::{Fault, Fleet, NOW, Reply, World, at, event, events, firsts};
 
 #[test]
 fn lan_2_one_lane_serves_a_batch_with_two_writes_and_one_query() {
@@ -129,7 +131,7 @@ fn lan_3_without_a_free_lane_a_message_comes_back_in_1_to_10_s_and_nothing_is_wr
         let waiting = |record: Record| Record { next_at: Some(NOW), planned_at: Some(NOW.micros()), ..record };
         world.put("a:2", waiting);
         let (first, before) = (event("a:1").first(), world.record("a:2"));
-        let delivered = world.deliver(&[first, event("a:2").again(60), event("a:2").again(2)]);
+        let delivered = world.deliver(&[first, event("a:2").again(3), event("a:2").again(2)]);
         assert_eq!((delivered.remaining, world.hidden()), (vec![0, 1, 2], vec![seconds; 3]));
         assert_eq!((world.record_or_none("a:1"), world.record("a:2")), (None, before), "the ledger is not written");
         let sum = delivered.tally.sum();
@@ -139,11 +141,36 @@ fn lan_3_without_a_free_lane_a_message_comes_back_in_1_to_10_s_and_nothing_is_wr
 }
 
 #[test]
-fn ack_7_a_message_that_found_no_lane_a_hundred_times_is_republished() {
-    let world = lanes(1);
-    hold(&world, [0], at(60_000));
-    assert_eq!(world.deliver(&[event("a:1").again(100)]).remaining, [0_usize; 0]);
-    assert_eq!((world.hidden().len(), world.republished()), (0, vec![1]));
+fn lan_3_after_three_looks_in_vain_a_message_waits_out_of_flight() {
+    for (draw, seconds) in [(0.0, 10), (0.5, 35), (1.0, 60)] {
+        let world = lanes(1);
+        world.luck.draws.set(draw);
+        hold(&world, [0], at(60_000));
+        world.put("a:4", |record| Record { next_at: Some(NOW), ..record });
+        let sent_again = Received { origin: Origin::Resumed, ..event("a:2").first() };
+        let woken = Received { origin: Origin::Resumed, ..event("a:4").first() };
+        let third = event("a:3").again(3);
+        let delivered = world.deliver(&[event("a:1").again(4), sent_again, third, woken]);
+        assert_eq!(delivered.remaining, [2, 3], "what was sent again is acknowledged");
+        assert_eq!((world.republished(), world.hidden().len()), (vec![seconds; 2], 2));
+        assert!(world.deliveries.sent.borrow().iter().all(|message| message.origin == Origin::Resumed));
+        assert_eq!(world.record_or_none("a:1"), None, "the ledger is not written");
+    }
+}
+
+#[test]
+fn lan_3_a_backlog_for_few_lanes_is_not_in_flight_and_not_received_without_end() {
+    let world = lanes(4);
+    world.luck.step.set(0.618_034);
+    for event in 1..=600 {
+        world.receivers.reply(&format!("a:{event}"), &[Reply::Slow(200, Duration::from_millis(700))]);
+    }
+    let fleet = Fleet::new(&world, firsts(600));
+    fleet.drain(20);
+    assert_eq!(world.sent().len(), 600);
+    // Four lanes need 105 s for them. Looking once in 5.5 s on average would be 11 receives of each.
+    assert!(fleet.receives.get() <= 600 * 6, "{} receives", fleet.receives.get());
+    assert!(fleet.late_in_flight.get() <= 60, "{} in flight after half a minute", fleet.late_in_flight.get());
 }
 
 #[test]

@@ -12,7 +12,7 @@ use lapse_deliver::run::Memory;
 use lapse_policy::ports::Clock as _;
 use lapse_policy::timestamp::Timestamp;
 
-use super::{FUNCTION_TIMEOUT, World, received};
+use super::{FUNCTION_TIMEOUT, NOW, World, received};
 
 /// What the queue does with a message that nobody has hidden or deleted (DESIGN 4).
 const VISIBILITY: Duration = Duration::from_secs(180);
@@ -30,9 +30,12 @@ struct Stored {
 pub(crate) struct Fleet<'a> {
     world: &'a World,
     queue: RefCell<Vec<Stored>>,
-    receipts: Cell<u32>,
     /// The most receives of one message.
     pub(crate) most_receives: Cell<u32>,
+    /// Receives of all messages.
+    pub(crate) receives: Cell<u32>,
+    /// The most messages in flight at once, from half a minute after the start on.
+    pub(crate) late_in_flight: Cell<usize>,
 }
 
 impl<'a> Fleet<'a> {
@@ -41,7 +44,13 @@ impl<'a> Fleet<'a> {
         let visible_at = world.time.now();
         let stored = |received| Stored { received: Received { receives: 0, ..received }, visible_at };
         let queue = RefCell::new(messages.into_iter().map(stored).collect());
-        Self { world, queue, receipts: Cell::default(), most_receives: Cell::default() }
+        Self {
+            world,
+            queue,
+            most_receives: Cell::default(),
+            receives: Cell::default(),
+            late_in_flight: Cell::default(),
+        }
     }
 
     /// Lets so many sandboxes work until the queue is empty.
@@ -73,14 +82,20 @@ impl<'a> Fleet<'a> {
         let mut queue = self.queue.borrow_mut();
         let visible = queue.iter_mut().filter(|stored| stored.visible_at <= now).take(10);
         let receive = |stored: &mut Stored| {
-            self.receipts.set(self.receipts.get() + 1);
+            self.receives.set(self.receives.get() + 1);
             stored.visible_at = now.plus(VISIBILITY);
             stored.received.receives += 1;
-            stored.received.receipt_handle = format!("receipt-{}", self.receipts.get());
+            stored.received.receipt_handle = format!("receipt-{}", self.receives.get());
             self.most_receives.set(self.most_receives.get().max(stored.received.receives));
             stored.received.clone()
         };
-        visible.map(receive).collect()
+        let received = visible.map(receive).collect();
+        if now.since(NOW) > Duration::from_secs(30) {
+            let in_flight = |stored: &&Stored| stored.received.receives > 0 && stored.visible_at > now;
+            let in_flight = queue.iter().filter(in_flight).count();
+            self.late_in_flight.set(self.late_in_flight.get().max(in_flight));
+        }
+        received
     }
 
     /// Carries out what was asked of the queue.
