@@ -127,7 +127,7 @@ async fn start<W: World>(
 }
 
 /// The pause that lasts, by this invocation's own answers or by the store's last one (LIM-7).
-fn known_pause<W: World>(run: &Run<'_, W>, target: &Target, now: Timestamp) -> Option<Clocks> {
+pub fn known_pause<W: World>(run: &Run<'_, W>, target: &Target, now: Timestamp) -> Option<Clocks> {
     let seen = run.limiter().last_seen(&target.destination.name);
     [target.pause.get(), Some(seen)]
         .into_iter()

@@ -14,6 +14,7 @@ use lapse_policy::timestamp::Timestamp;
 
 use crate::group::{by_destination, group};
 use crate::intent::{BACK_LEAST, BACK_MOST};
+use crate::lane::give_back_all;
 use crate::run::{Memory, Run};
 use crate::settle::{settle, settle_malformed};
 use crate::tally::Tally;
@@ -22,6 +23,9 @@ use crate::world::World;
 
 /// The handler answers this much before its deadline, whatever still runs (ACK-6).
 const ANSWER_BEFORE: Duration = Duration::from_secs(1);
+
+/// Unless lanes are still held then: they are given back until this much before it.
+const GIVE_BACK_BEFORE: Duration = Duration::from_millis(500);
 
 /// Clocks differ by at most this (LIM-5's D).
 const CLOCKS_DIFFER: Duration = Duration::from_secs(2);
@@ -40,6 +44,8 @@ pub async fn deliver<W: World>(world: &W, memory: &Memory, batch: &[Received], e
     let function_timeout = about(ends_at.since(world.clock().now()));
     let run = Run::new(world, memory, batch.len(), ends_at, function_timeout);
     run.drive(work(&run, batch), ends_at.minus(ANSWER_BEFORE)).await;
+    // Requests that were cut off are dropped by now: their lanes are free to use.
+    give_back_all(&run, ends_at.minus(GIVE_BACK_BEFORE)).await;
     Delivered { remaining: run.remaining(), tally: run.tally.take() }
 }
 

@@ -13,7 +13,7 @@ use lapse_policy::timestamp::{Micros, Timestamp};
 use lapse_policy::waiting::wake_for;
 
 use crate::intent::{BACK_LEAST, BACK_MOST, Intent, Ready, UNDONE};
-use crate::limiter::{Gated, Planned};
+use crate::limiter::{Gated, Planned, Scope};
 use crate::run::Run;
 use crate::world::World;
 
@@ -32,6 +32,7 @@ pub async fn plan<W: World>(
     run: &Run<'_, W>,
     destination: &Destination,
     spacing: Spacing,
+    scope: Scope,
     mut readies: Vec<Ready>,
 ) -> Vec<(Ready, Intent)> {
     for asked in 0..MOST_PLANS {
@@ -47,7 +48,7 @@ pub async fn plan<W: World>(
         }
         let Some(reach) = reach(&asking, spacing) else { return Vec::new() };
         let ask = PlanAsk { count: asking.len(), now, reach, spacing };
-        match run.limiter().plan(&destination.name, ask).await {
+        match run.limiter().plan(&destination.name, ask, scope).await {
             Err(error) => {
                 tracing::error!(operation = error.operation, cause = error.cause, "limiter_unavailable");
                 return asking.into_iter().chain(rest).map(|ready| (ready, back(run))).collect();
@@ -163,6 +164,9 @@ pub async fn unlimited<W: World>(
     destination: &Destination,
     readies: Vec<Ready>,
 ) -> Vec<(Ready, Intent)> {
+    if readies.is_empty() {
+        return Vec::new();
+    }
     let now = run.now();
     match run.limiter().read(&destination.name).await {
         Err(error) => {
@@ -257,7 +261,7 @@ async fn replan<W: World>(
         }
         intent @ (Intent::Wait(..) | Intent::Dead(..)) => AtGate::Refused(ready, intent),
     };
-    plan(run, destination, spacing, readies).await.into_iter().map(later).collect()
+    plan(run, destination, spacing, Scope::PlanAlone, readies).await.into_iter().map(later).collect()
 }
 
 fn ready_planned(ready: &Ready) -> Option<Micros> {

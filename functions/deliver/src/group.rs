@@ -1,30 +1,36 @@
-//! ACK-5, ACK-8: one destination's deliveries in an invocation: judge, plan, claim, gate, send.
+//! ACK-5, LAN-2 to LAN-4: one destination's deliveries in an invocation, side by side or one after another in a lane.
 //!
-//! Owns: the order of these steps. Must not: hold up another destination; groups run side by side.
+//! Owns: the choice between the two. Must not: hold up another destination; groups run side by side.
 
 use std::cell::Cell;
-use std::panic::AssertUnwindSafe;
+use std::num::NonZeroU32;
+use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::StreamExt as _;
-use futures::stream::FuturesUnordered;
 use lapse_policy::clock::Spacing;
 use lapse_policy::destination::MAX_AGE;
 use lapse_policy::names::DestinationName;
 use lapse_policy::ports::Chance as _;
 use lapse_policy::reason::Reason;
+use lapse_policy::schedule::Origin;
 
-use crate::attempt::{Target, attempt, fits};
-use crate::booking::{AtGate, gate, plan, unlimited};
+use crate::attempt::Target;
+use crate::batcher::Participant;
 use crate::configuration::Configured;
-use crate::intent::{BACK_LEAST, BACK_MOST, Intent, Outcome, Ready, ends, judge, write_down};
+use crate::course::{Sifted, carry_out, plans, reconsider, sift};
+use crate::intent::{BACK_LEAST, BACK_MOST, Intent, Ready, ends, judge, write_down};
+use crate::lane;
 use crate::run::Run;
 use crate::settle::settle;
 use crate::work::{End, Work};
 use crate::world::World;
 
-/// A delivery whose claim lost a race is judged again; after so many it comes back.
-const MOST_CLAIMS: usize = 3;
+/// So many receives of a message that finds no lane are soon after another (LAN-3).
+const SOON_MOST: u32 = 3;
+/// After them it is sent again with a delay between these: what waits for lanes must neither fill the flight of the
+/// queue nor be received without end.
+const LATER_LEAST: Duration = Duration::from_secs(10);
+/// See [`LATER_LEAST`]. It is also what a lane may stay free at the end of a backlog.
+const LATER_MOST: Duration = Duration::from_secs(60);
 
 /// Works on all deliveries of one destination.
 pub async fn group<W: World>(run: &Run<'_, W>, name: &DestinationName, works: Vec<Work>) {
@@ -33,40 +39,18 @@ pub async fn group<W: World>(run: &Run<'_, W>, name: &DestinationName, works: Ve
     match configured {
         Err(error) => {
             tracing::error!(operation = error.operation, cause = error.cause, "destination_unavailable");
-            let back = |work| (work, End::Back(run.between(BACK_LEAST, BACK_MOST)));
-            settle(run, works.into_iter().map(back).collect()).await;
+            back(run, works.into_iter()).await;
         }
         Ok(Configured::Unusable(reason, error)) => settle(run, unusable(run, works, reason, &error).await).await,
         Ok(Configured::Destination(destination)) => {
             let spacing = destination.rate.map(|rate| Spacing::of(rate, destination.jitter));
             let target = Target { destination, spacing, pause: Cell::new(None) };
-            let (mut ended, claimed) = claim(run, &target, works).await;
-            let (starting, refused) = at_gate(run, &target, claimed).await;
-            ended.extend(ends(write_down(run, refused).await));
-            let attempts: FuturesUnordered<_> = starting.into_iter().map(|ready| one(run, &target, ready)).collect();
-            let rest = async {
-                let me = me;
-                settle(run, ended).await;
-                drop(me);
-            };
-            futures::future::join(rest, attempts.collect::<()>()).await;
+            match target.destination.max_in_flight {
+                None => at_once(run, &target, me, works).await,
+                // Boxed: else every destination's future would have room for a course in a lane.
+                Some(most) => Box::pin(in_turn(run, &target, most, me, works)).await,
+            }
         }
-    }
-}
-
-/// One attempt, from its place to its settled end. A panic fails this record alone (ACK-2).
-fn one<'a, W: World>(run: &'a Run<'_, W>, target: &'a Target, ready: Ready) -> impl Future<Output = ()> + 'a {
-    let me = run.activity.join();
-    let key = ready.work.key.clone();
-    let work = async move {
-        let ended = attempt(run, target, ready).await;
-        settle(run, vec![ended]).await;
-    };
-    async move {
-        if AssertUnwindSafe(work).catch_unwind().await.is_err() {
-            tracing::error!(event_id = %key.id, destination = %key.destination, "record_panicked");
-        }
-        drop(me);
     }
 }
 
@@ -87,90 +71,71 @@ async fn unusable<W: World>(run: &Run<'_, W>, works: Vec<Work>, reason: Reason, 
     ended
 }
 
-/// Judges, plans and claims, until every delivery is claimed or has an end.
-async fn claim<W: World>(run: &Run<'_, W>, target: &Target, works: Vec<Work>) -> (Vec<(Work, End)>, Vec<Ready>) {
-    let (mut ended, mut claimed) = (Vec::new(), Vec::new());
-    let mut pending = works;
-    for _ in 0..MOST_CLAIMS {
-        if pending.is_empty() {
+/// Side by side.
+async fn at_once<W: World>(run: &Run<'_, W>, target: &Target, me: Participant<'_>, works: Vec<Work>) {
+    let Sifted { ended, mut intents, ready } = sift(run, target, works);
+    intents.extend(plans(run, target, ready).await);
+    carry_out(run, target, me, ended, intents).await;
+}
+
+/// One after another in one lane (LAN-2). What is not to be sent needs none and waits for none (LAN-4).
+async fn in_turn<W: World>(run: &Run<'_, W>, target: &Target, most: NonZeroU32, me: Participant<'_>, works: Vec<Work>) {
+    let Sifted { ended, intents, ready } = sift(run, target, works);
+    let without = carry_out(run, target, me, ended, intents);
+    let within = async {
+        if ready.is_empty() {
+            return;
+        }
+        let me = run.activity.join();
+        match lane::take(run, &target.destination.name, most).await {
+            Ok(Some(held)) => lane::within(run, held, one_by_one(run, target, me, ready)).await,
+            Ok(None) => {
+                let count = u32::try_from(ready.len()).unwrap_or(u32::MAX);
+                run.count(&target.destination.name, |counts| counts.lane_waits += count);
+                settle(run, ready.into_iter().map(|ready| queue_up(run, ready.work)).collect()).await;
+            }
+            Err(error) => {
+                tracing::error!(operation = error.operation, cause = error.cause, "lanes_unavailable");
+                back(run, ready.into_iter().map(|ready| ready.work)).await;
+            }
+        }
+    };
+    futures::future::join(without, within).await;
+}
+
+/// Plans them together, then claims and sends one at a time, the earliest deadline first.
+async fn one_by_one<'a, W: World>(run: &'a Run<'_, W>, target: &Target, mut me: Participant<'a>, readies: Vec<Ready>) {
+    let mut intents = plans(run, target, readies).await;
+    intents.sort_by_key(|(ready, _)| ready.deadline);
+    loop {
+        let (sends, mut turn): (Vec<_>, Vec<_>) = intents.into_iter().partition(|(_, intent)| *intent == Intent::Send);
+        let mut sends = sends.into_iter();
+        turn.extend(sends.next());
+        carry_out(run, target, me, Vec::new(), turn).await;
+        if sends.len() == 0 {
             break;
         }
-        let mut readies = Vec::with_capacity(pending.len());
-        for work in pending.drain(..) {
-            match judge(work, target.destination.max_age, run.now(), &run.world.chance().token()) {
-                Ok(ready) => readies.push(*ready),
-                Err(judged) => {
-                    let (work, end) = *judged;
-                    if end == End::Acknowledge {
-                        run.count(&work.key.destination, |counts| counts.duplicates += 1);
-                    }
-                    ended.push((work, end));
-                }
-            }
-        }
-        let intents = intents(run, target, readies).await;
-        for outcome in write_down(run, intents).await {
-            match outcome {
-                Outcome::Claimed(ready) => claimed.push(*ready),
-                Outcome::Ended(work, end) => ended.push((work, end)),
-                // LED-4: it shows only now that it may have killed its worker; it comes back, to be claimed alone.
-                Outcome::Lost(work) if work.is_suspect(run.now()) => ended.push((work, End::Back(BACK_LEAST))),
-                Outcome::Lost(work) => pending.push(work),
-            }
-        }
+        me = run.activity.join();
+        intents = sends.map(|(ready, _)| reconsider(run, target, ready)).collect();
     }
-    ended.extend(pending.into_iter().map(|work| (work, End::Back(BACK_LEAST))));
-    (ended, claimed)
 }
 
-/// What each delivery that may be worked on is to become.
-async fn intents<W: World>(run: &Run<'_, W>, target: &Target, readies: Vec<Ready>) -> Vec<(Ready, Intent)> {
-    let now = run.now();
-    let (mut intents, mut to_plan) = (Vec::with_capacity(readies.len()), Vec::new());
-    for ready in readies {
-        if ready.base.is_poison() {
-            let error = "its workers died three times in a row".to_owned();
-            intents.push((ready, Intent::Dead(Reason::Poison, Some(error))));
-        } else if now > ready.deadline {
-            // RET-7: nothing is booked for it.
-            intents.push((ready, Intent::Dead(Reason::DeadlinePassed, None)));
-        } else if !fits(run, &target.destination) {
-            intents.push((ready, Intent::Back(BACK_LEAST)));
-        } else if target.spacing.is_some() && ready.work.planned.is_some() {
-            intents.push((ready, Intent::Send));
-        } else {
-            to_plan.push(ready);
-        }
-    }
-    if !to_plan.is_empty() {
-        intents.extend(match target.spacing {
-            Some(spacing) => plan(run, &target.destination, spacing, to_plan).await,
-            None => unlimited(run, &target.destination, to_plan).await,
-        });
-    }
-    intents
+/// Without a free lane a message looks again soon, and when it has done so in vain a few times, later and out of the
+/// flight (LAN-3). One that was sent again without ever having had a record has done so before.
+fn queue_up<W: World>(run: &Run<'_, W>, work: Work) -> (Work, End) {
+    let waited_before = work.origin == Origin::Resumed && work.record.is_none();
+    let end = if waited_before || work.receives > SOON_MOST {
+        End::Again(run.between(LATER_LEAST, LATER_MOST))
+    } else {
+        End::Back(run.between(BACK_LEAST, BACK_MOST))
+    };
+    (work, end)
 }
 
-/// Gives a place to every claimed delivery that has none yet and may start now.
-async fn at_gate<W: World>(
-    run: &Run<'_, W>,
-    target: &Target,
-    claimed: Vec<Ready>,
-) -> (Vec<Ready>, Vec<(Ready, Intent)>) {
-    let Some(spacing) = target.spacing else { return (claimed, Vec::new()) };
-    let now = run.now();
-    // Those that must not start yet book their place when they may.
-    let (mut starting, asking): (Vec<_>, Vec<_>) = claimed
-        .into_iter()
-        .partition(|ready| ready.place.is_some() || ready.not_before.is_some_and(|not_before| not_before > now));
-    let mut refused = Vec::new();
-    for answer in gate(run, &target.destination, spacing, asking).await {
-        match answer {
-            AtGate::Placed(ready) | AtGate::Soon(ready) => starting.push(ready),
-            AtGate::Refused(ready, intent) => refused.push((ready, intent)),
-        }
-    }
-    (starting, refused)
+/// They could not be worked on (LIM-8).
+async fn back<W: World>(run: &Run<'_, W>, works: impl Iterator<Item = Work>) {
+    let back = |work| (work, End::Back(run.between(BACK_LEAST, BACK_MOST)));
+    settle(run, works.map(back).collect()).await;
 }
 
 /// The destination's share of a batch.

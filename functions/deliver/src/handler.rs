@@ -9,6 +9,7 @@ use lambda_runtime::{Error, LambdaEvent};
 use lapse_aws::clients::sdk_config;
 use lapse_aws::destinations::DynamoDestinations;
 use lapse_aws::http_sender::{HttpSender, SetupError};
+use lapse_aws::lanes::DynamoLanes;
 use lapse_aws::ledger::DynamoLedger;
 use lapse_aws::limits::DynamoLimits;
 use lapse_aws::queue::SqsQueue;
@@ -29,6 +30,7 @@ use crate::world::World;
 pub struct Sandbox {
     ledger: DynamoLedger,
     limits: DynamoLimits,
+    lanes: DynamoLanes,
     destinations: DynamoDestinations,
     parking: DynamoSchedule,
     deliveries: SqsQueue,
@@ -44,7 +46,8 @@ impl Sandbox {
         let (dynamodb, sqs) = (DynamoDb::new(&sdk), Sqs::new(&sdk));
         Ok(Self {
             ledger: DynamoLedger::new(dynamodb.clone(), config.deliveries_table),
-            limits: DynamoLimits::new(dynamodb.clone(), config.limits_table),
+            limits: DynamoLimits::new(dynamodb.clone(), config.limits_table.clone()),
+            lanes: DynamoLanes::new(dynamodb.clone(), config.limits_table),
             destinations: DynamoDestinations::new(dynamodb.clone(), config.destinations_table),
             parking: DynamoSchedule::new(dynamodb, config.schedule_table),
             deliveries: SqsQueue::new(sqs.clone(), config.deliveries_queue_url),
@@ -71,6 +74,7 @@ impl World for Sandbox {
     type Chance = SystemChance;
     type Ledger = DynamoLedger;
     type Limits = DynamoLimits;
+    type Lanes = DynamoLanes;
     type Destinations = DynamoDestinations;
     type Sender = HttpSender;
     type Deliveries = SqsQueue;
@@ -88,6 +92,9 @@ impl World for Sandbox {
     }
     fn limits(&self) -> &DynamoLimits {
         &self.limits
+    }
+    fn lanes(&self) -> &DynamoLanes {
+        &self.lanes
     }
     fn destinations(&self) -> &DynamoDestinations {
         &self.destinations

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use lapse_policy::booking::{Closed, GateAsk, Places, PlanAsk};
-use lapse_policy::clock::{Clocks, Write};
+use lapse_policy::clock::{Clock, Clocks, Guard, Write};
+use lapse_policy::destination::Destination;
 use lapse_policy::names::DestinationName;
 use lapse_policy::ports::{ClockAnswer, Limits, Unavailable};
 use lapse_policy::timestamp::{Micros, Timestamp};
@@ -50,6 +51,32 @@ impl Branch {
 #[derive(Debug, Default)]
 pub struct Seen(RefCell<HashMap<DestinationName, Known>>);
 
+/// Which clocks a booking of planned times may move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The gate too, where both are idle (LIM-3).
+    BothIfIdle,
+    /// Only the plan: the gate is passed later, just before each request (LAN-2).
+    PlanAlone,
+}
+
+impl Scope {
+    /// For so many deliveries of one batch. In a lane only the first could use its place at the gate.
+    #[must_use]
+    pub fn of(destination: &Destination, count: usize) -> Self {
+        if destination.max_in_flight.is_some() && count > 1 { Self::PlanAlone } else { Self::BothIfIdle }
+    }
+
+    fn narrow(self, write: Write) -> Write {
+        match (self, write) {
+            (Self::PlanAlone, Write::BothIdle { plan: (to, below), shift, .. }) => {
+                Write::Idle { clock: Clock::Plan, to, below, guard: Guard::Shift(shift) }
+            }
+            (Self::PlanAlone | Self::BothIfIdle, write) => write,
+        }
+    }
+}
+
 /// The answer to a booking of planned times.
 #[derive(Debug, Clone, Copy)]
 pub enum Planned {
@@ -89,12 +116,18 @@ impl<'a, L: Limits> Limiter<'a, L> {
     }
 
     /// Books planned times (LIM-3).
-    pub async fn plan(&self, destination: &DestinationName, ask: PlanAsk) -> Result<Planned, Unavailable> {
+    pub async fn plan(
+        &self,
+        destination: &DestinationName,
+        ask: PlanAsk,
+        scope: Scope,
+    ) -> Result<Planned, Unavailable> {
         let known = self.known(destination);
-        let mut write = match Branch::first(known.plan, known.clocks.plan, known.clocks.plan_time(ask.now)) {
+        let first = Branch::first(known.plan, known.clocks.plan, known.clocks.plan_time(ask.now));
+        let mut write = scope.narrow(match first {
             Branch::Busy => ask.busy(&known.clocks),
             Branch::Idle => ask.idle(&known.clocks),
-        };
+        });
         for _ in 0..MOST_PLAN_WRITES {
             match self.write(destination, &write).await? {
                 ClockAnswer::Done(clocks) => {
@@ -102,7 +135,7 @@ impl<'a, L: Limits> Limiter<'a, L> {
                     return Ok(Planned::Booked { times, gate, clocks });
                 }
                 ClockAnswer::Refused(clocks) => match ask.next(&clocks) {
-                    Some(next) => write = next,
+                    Some(next) => write = scope.narrow(next),
                     None => return Ok(Planned::Full(clocks)),
                 },
             }
@@ -210,10 +243,10 @@ impl<'a, L: Limits> Limiter<'a, L> {
             ClockAnswer::Done(clocks) => {
                 known.clocks = clocks;
                 match write {
-                    Write::Busy { clock: lapse_policy::clock::Clock::Plan, .. } => known.plan = Branch::Busy,
-                    Write::Busy { clock: lapse_policy::clock::Clock::Gate, .. } => known.gate = Branch::Busy,
-                    Write::Idle { clock: lapse_policy::clock::Clock::Plan, .. } => known.plan = Branch::Idle,
-                    Write::Idle { clock: lapse_policy::clock::Clock::Gate, .. } => known.gate = Branch::Idle,
+                    Write::Busy { clock: Clock::Plan, .. } => known.plan = Branch::Busy,
+                    Write::Busy { clock: Clock::Gate, .. } => known.gate = Branch::Busy,
+                    Write::Idle { clock: Clock::Plan, .. } => known.plan = Branch::Idle,
+                    Write::Idle { clock: Clock::Gate, .. } => known.gate = Branch::Idle,
                     Write::BothIdle { .. } => (known.plan, known.gate) = (Branch::Idle, Branch::Idle),
                     Write::Pause { .. } => {}
                 }

@@ -99,6 +99,7 @@ pub fn batch(tally: &Tally, remaining: usize, now: Timestamp) {
         Metric::count("Dead", dead),
         Metric::count("Malformed", tally.malformed),
         Metric::count("Deferred", sum.deferred),
+        Metric::count("LaneWaits", sum.lane_waits),
         Metric::count("Republished", sum.republished),
         Metric::count("Parked", sum.parked),
         Metric::count("EpochsStarted", sum.epochs_started),

@@ -17,6 +17,7 @@ use lapse_policy::timestamp::Timestamp;
 use crate::batcher::{Activity, Batcher};
 use crate::commit::{Committed, WRITE_MOST, commit};
 use crate::configuration::Configuration;
+use crate::lane::Held;
 use crate::limiter::{Limiter, Seen};
 use crate::tally::{Counts, Tally};
 use crate::world::World;
@@ -52,6 +53,8 @@ pub struct Run<'a, W: World> {
     pub letters: Batcher<Outgoing, Accepted>,
     /// Rows to park.
     pub parks: Batcher<Row, Result<(), Unavailable>>,
+    /// Lanes that are held, or may be.
+    pub held: RefCell<Vec<Held>>,
     /// The counts.
     pub tally: RefCell<Tally>,
     done: RefCell<Vec<bool>>,
@@ -74,6 +77,7 @@ impl<'a, W: World> Run<'a, W> {
             republishes: Batcher::new(QUEUE_MOST),
             letters: Batcher::new(QUEUE_MOST),
             parks: Batcher::new(WRITE_MOST),
+            held: RefCell::default(),
             tally: RefCell::default(),
             done: RefCell::new(vec![false; count]),
         }

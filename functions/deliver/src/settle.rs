@@ -29,6 +29,7 @@ pub async fn settle<W: World>(run: &Run<'_, W>, ended: Vec<(Work, End)>) {
                 continue;
             }
             End::Back(after) => Wait::Defer(seconds(after)),
+            End::Again(after) => Wait::Republish(seconds(after)),
             End::Wait(until) => wait(until, now, work.receives),
         };
         match means {

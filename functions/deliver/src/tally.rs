@@ -34,6 +34,8 @@ pub struct Counts {
     pub dead: BTreeMap<Reason, u32>,
     /// Messages hidden.
     pub deferred: u32,
+    /// Deliveries that found no lane (LAN-3).
+    pub lane_waits: u32,
     /// Deliveries sent again with a delay.
     pub republished: u32,
     /// Deliveries put into the schedule.
@@ -73,6 +75,7 @@ impl Tally {
                 *sum.dead.entry(*reason).or_default() += count;
             }
             sum.deferred += counts.deferred;
+            sum.lane_waits += counts.lane_waits;
             sum.republished += counts.republished;
             sum.parked += counts.parked;
             sum.epochs_started += counts.epochs_started;

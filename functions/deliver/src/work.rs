@@ -52,6 +52,8 @@ pub enum End {
     Letter(u32),
     /// It could not be worked on: it comes back after this.
     Back(Duration),
+    /// The same, as a message of its own: meanwhile it is not in flight.
+    Again(Duration),
 }
 
 /// A batch, parsed and merged.

@@ -2,7 +2,7 @@
 //!
 //! Owns: the list of ports. Must not: have behaviour of its own; `main` and the tests bring the parts.
 
-use lapse_policy::ports::{Chance, Clock, Destinations, Ledger, Limits, Outbox, Parking, Sender, Visibility};
+use lapse_policy::ports::{Chance, Clock, Destinations, Lanes, Ledger, Limits, Outbox, Parking, Sender, Visibility};
 
 /// The ports of one sandbox.
 pub trait World {
@@ -14,6 +14,8 @@ pub trait World {
     type Ledger: Ledger;
     /// The limiter's store.
     type Limits: Limits;
+    /// The lanes.
+    type Lanes: Lanes;
     /// The destinations' rows.
     type Destinations: Destinations;
     /// The HTTP sender.
@@ -33,6 +35,8 @@ pub trait World {
     fn ledger(&self) -> &Self::Ledger;
     /// The limiter's store.
     fn limits(&self) -> &Self::Limits;
+    /// The lanes.
+    fn lanes(&self) -> &Self::Lanes;
     /// The destinations' rows.
     fn destinations(&self) -> &Self::Destinations;
     /// The HTTP sender.

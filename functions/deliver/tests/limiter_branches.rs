@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use lapse_deliver::limiter::{Gated, Limiter, Planned, Seen};
+use lapse_deliver::limiter::{Gated, Limiter, Planned, Scope, Seen};
 use lapse_policy::booking::{Closed, GateAsk, PlanAsk};
 use lapse_policy::clock::{Clock, Clocks, Guard, Spacing, Write};
 use lapse_policy::destination::Rate;
@@ -126,7 +126,7 @@ async fn lim_1_a_plan_that_loses_to_a_gate_and_then_to_a_plan_is_booked_all_the_
         Model { item: Cell::new(Clocks { plan: Some(after(1).micros()), ..Clocks::default() }), ..Model::default() };
     let seen = Seen::default();
     let limiter = Limiter::new(&model, &seen);
-    let first = limiter.plan(&destination(), plan_ask(NOW)).await;
+    let first = limiter.plan(&destination(), plan_ask(NOW), Scope::BothIfIdle).await;
     assert!(matches!(first, Ok(Planned::Booked { .. })), "adding won: {first:?}");
     model.writes.set(0);
     // A quiet time, and then a crowd: adding fails, both clocks fail for the gate, setting fails for the plan.
@@ -135,7 +135,7 @@ async fn lim_1_a_plan_that_loses_to_a_gate_and_then_to_a_plan_is_booked_all_the_
     let gate = Write::Idle { clock: Clock::Gate, to, below: now, guard: Guard::NotPaused(after(60)) };
     let plan = Write::Idle { clock: Clock::Plan, to, below: now, guard: Guard::Shift(0) };
     model.others.replace([None, Some(gate), Some(plan)].into());
-    let booked = limiter.plan(&destination(), plan_ask(after(60))).await;
+    let booked = limiter.plan(&destination(), plan_ask(after(60)), Scope::BothIfIdle).await;
     let Ok(Planned::Booked { times, gate: None, .. }) = booked else { panic!("{booked:?}") };
     assert_eq!(times.place(0), to, "after the other's");
     assert_eq!(model.writes.get(), 4);

@@ -13,6 +13,8 @@ mod scenarios {
     mod crashes;
     mod destinations;
     mod gate;
+    mod in_a_lane;
+    mod lanes;
     mod letters;
     mod order;
     mod pauses;

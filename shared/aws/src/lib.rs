@@ -10,6 +10,7 @@ mod excerpt;
 pub mod failure;
 pub mod guarded_resolver;
 pub mod http_sender;
+pub mod lanes;
 pub mod ledger;
 pub mod limits;
 pub mod queue;

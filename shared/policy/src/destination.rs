@@ -13,6 +13,7 @@ use crate::config_fields::{Fields, InvalidDestination};
 use crate::decision::Rules;
 use crate::guard::{AllowList, Refusal, Scheme, judge_url};
 use crate::headers::{self, CustomHeader};
+use crate::lanes::MAX_IN_FLIGHT;
 use crate::names::DestinationName;
 use crate::retry_policy::RetryPolicy;
 use crate::secret::Secret;
@@ -56,6 +57,8 @@ pub struct Destination {
     pub rate: Option<Rate>,
     /// What the network adds to the distance between requests (LIM-5).
     pub jitter: Duration,
+    /// How many requests at once; without it, any number (LAN-1).
+    pub max_in_flight: Option<NonZeroU32>,
     /// How long one attempt may take.
     pub timeout: Duration,
     /// The schedule of retries.
@@ -78,12 +81,13 @@ impl Destination {
     /// Reads a row of `destinations`. Unknown fields are ignored; a known one must be right.
     pub fn parse(name: &DestinationName, row: &Map<String, Value>) -> Result<Self, InvalidDestination> {
         let row = Fields::of(row, "");
-        let destination = Self {
+        Ok(Self {
             name: name.clone(),
             url: url(&row)?,
             allow_http: row.flag("allow_http")?,
             rate: row.nested("rate")?.map(|fields| rate(&fields)).transpose()?,
             jitter: row.millis("jitter_ms", 0, 10_000)?.unwrap_or(JITTER),
+            max_in_flight: row.nonzero("max_in_flight", MAX_IN_FLIGHT)?,
             timeout: row.millis("timeout_ms", 1, millis(MAX_TIMEOUT))?.unwrap_or(TIMEOUT),
             retry: row.nested("policy")?.map_or_else(|| Ok(RetryPolicy::default()), |f| retry(&f))?,
             statuses: row.nested("statuses")?.map_or_else(|| Ok(StatusLists::default()), |f| statuses(&f))?,
@@ -92,11 +96,7 @@ impl Destination {
             headers: headers::parse(&row)?,
             max_age: row.whole("max_age", 1, LONGEST_MAX_AGE.as_secs())?.map_or(MAX_AGE, Duration::from_secs),
             disabled: row.flag("disabled")?,
-        };
-        if row.has("max_in_flight") {
-            return Err(row.invalid("max_in_flight", "is not enforced by this version; leave it out"));
-        }
-        Ok(destination)
+        })
     }
 
     /// Refuses a timeout that this function could never fit (ACK-4).
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(destination.timeout, TIMEOUT);
         assert_eq!(destination.max_age, MAX_AGE);
         assert_eq!(destination.retry, RetryPolicy::default());
-        assert_eq!(destination.rate, None);
+        assert_eq!((destination.rate, destination.max_in_flight), (None, None));
         assert!(!destination.allow_http && !destination.disabled && !destination.require_decision);
         assert!(!format!("{destination:?}").contains("MfKQ"), "SEC-4: a secret is never printed");
     }
@@ -260,6 +260,7 @@ mod tests {
     fn dst_1_everything_given() {
         let row = json!({
             "rate": {"limit": 50, "per_seconds": 10, "burst": 7}, "jitter_ms": 0, "timeout_ms": 2500,
+            "max_in_flight": 4,
             "policy": {"schedule_s": [5, 300], "max_attempts": 3, "jitter": 0.0}, "allow_http": true,
             "statuses": {"delivered": [404], "transient": [422]}, "require_decision": true,
             "headers": {"X-Team": "studio"}, "max_age": 60, "unknown": 1,
@@ -268,6 +269,7 @@ mod tests {
         let rate = destination.rate.expect("a rate");
         assert_eq!((rate.limit.get(), rate.per_seconds.get(), rate.burst.get()), (50, 10, 7));
         assert_eq!(destination.timeout, Duration::from_millis(2500));
+        assert_eq!(destination.max_in_flight.map(NonZeroU32::get), Some(4));
         assert_eq!(destination.retry.max_attempts.get(), 3);
         assert!(destination.statuses.transient.contains(&422));
         assert_eq!(destination.max_age, Duration::from_mins(1));
@@ -315,7 +317,10 @@ mod tests {
         check_invalid("headers", &json!({"headers": {"Webhook-Id": "x"}}));
         check_invalid("allow_http", &json!({"allow_http": "yes"}));
         check_invalid("disabled", &json!({"disabled": 1}));
-        check_invalid("max_in_flight", &json!({"max_in_flight": 4}));
+        check_invalid("max_in_flight", &json!({"max_in_flight": 0}));
+        check_invalid("max_in_flight", &json!({"max_in_flight": 1001}));
+        check_invalid("max_in_flight", &json!({"max_in_flight": 1.5}));
+        check_invalid("max_in_flight", &json!({"max_in_flight": "4"}));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod decision;
 pub mod destination;
 pub mod guard;
 pub mod headers;
+pub mod lanes;
 pub mod ledger;
 pub mod members;
 pub mod message;

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use crate::classifier::Outcome;
 use crate::clock::{Clocks, Write};
 use crate::destination::Destination;
+use crate::lanes::Lane;
 use crate::ledger::Record;
 use crate::names::{DeliveryKey, DestinationName, EventId};
 use crate::schedule::{Origin, RowKey};
@@ -93,6 +94,22 @@ pub trait Limits {
     ) -> impl Future<Output = Result<ClockAnswer, Unavailable>>;
     /// One strongly consistent read (LIM-9); absent is the default.
     fn read(&self, destination: &DestinationName) -> impl Future<Output = Result<Clocks, Unavailable>>;
+}
+
+/// The lanes of destinations (LAN-1).
+pub trait Lanes {
+    /// One strongly consistent read of all that are held, and of some whose lease is over.
+    fn read(&self, destination: &DestinationName) -> impl Future<Output = Result<Vec<Lane>, Unavailable>>;
+    /// Takes a lane if there is none of that number, or it yields to this owner ([`Lane::yields_to`]). Whether it is
+    /// theirs now: asked twice, the answer is the same.
+    fn take(
+        &self,
+        destination: &DestinationName,
+        lane: &Lane,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<bool, Unavailable>>;
+    /// Gives a lane back. One that someone else holds by now, or nobody, stays as it is.
+    fn release(&self, destination: &DestinationName, lane: &Lane) -> impl Future<Output = Result<(), Unavailable>>;
 }
 
 /// The destinations' rows.

@@ -10,6 +10,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a fleet is set up by tests, which fail as it does")]
 
 pub mod chance;
+pub mod lanes;
 pub mod mapping;
 pub mod queue;
 pub mod receivers;
@@ -31,6 +32,7 @@ use lapse_policy::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
 use chance::{Dice, Span, Way};
+use lanes::LanesTable;
 use mapping::Mapping;
 use queue::Queue;
 use receivers::{Behaviour, Receivers};
@@ -94,6 +96,7 @@ impl Fleet {
         let world = Shared {
             ledger: LedgerTable::new(way()),
             limits: LimitsTable::new(way()),
+            lanes: LanesTable::new(way()),
             destinations: DestinationsTable::new(way()),
             receivers: Receivers::new(time.clone(), dice.fork()),
             deliveries: Queue::new(time.clone(), dice.fork(), way()),

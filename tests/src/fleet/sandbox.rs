@@ -6,6 +6,7 @@ use lapse_deliver::run::Memory;
 use lapse_deliver::world::World;
 
 use super::chance::Dice;
+use super::lanes::LanesTable;
 use super::queue::Queue;
 use super::receivers::Receivers;
 use super::schedule::ScheduleTable;
@@ -19,6 +20,8 @@ pub struct Shared {
     pub ledger: LedgerTable,
     /// The limiter's store.
     pub limits: LimitsTable,
+    /// The lanes' store.
+    pub lanes: LanesTable,
     /// The destinations' rows.
     pub destinations: DestinationsTable,
     /// The receivers.
@@ -54,6 +57,7 @@ impl World for Sandbox {
     type Chance = Dice;
     type Ledger = LedgerTable;
     type Limits = LimitsTable;
+    type Lanes = LanesTable;
     type Destinations = DestinationsTable;
     type Sender = Receivers;
     type Deliveries = Queue;
@@ -71,6 +75,9 @@ impl World for Sandbox {
     }
     fn limits(&self) -> &LimitsTable {
         &self.shared.limits
+    }
+    fn lanes(&self) -> &LanesTable {
+        &self.shared.lanes
     }
     fn destinations(&self) -> &DestinationsTable {
         &self.shared.destinations

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use lapse_aws::destinations::DynamoDestinations;
 use lapse_aws::http_sender::HttpSender;
 use lapse_aws::ledger::DynamoLedger;
+use lapse_aws::lanes::DynamoLanes;
 use lapse_aws::limits::DynamoLimits;
 use lapse_aws::schedule::DynamoSchedule;
 use lapse_aws::system::{SystemChance, SystemClock};
@@ -103,6 +104,7 @@ fn live(fleet: &Fleet, turn: &Mutex<()>, mut stopped: watch::Receiver<bool>) -> 
 struct Environment {
     ledger: Counted<DynamoLedger>,
     limits: Counted<DynamoLimits>,
+    lanes: DynamoLanes,
     destinations: Counted<DynamoDestinations>,
     parking: Counted<DynamoSchedule>,
     deliveries: Queue,
@@ -117,7 +119,8 @@ impl Environment {
         let [deliveries, destinations, limits, schedule] = store::TABLES.map(str::to_owned);
         Ok(Self {
             ledger: Counted::new(DynamoLedger::new(client.clone(), deliveries), calls),
-            limits: Counted::new(DynamoLimits::new(client.clone(), limits), calls),
+            limits: Counted::new(DynamoLimits::new(client.clone(), limits.clone()), calls),
+            lanes: DynamoLanes::new(client.clone(), limits),
             destinations: Counted::new(DynamoDestinations::new(client.clone(), destinations), calls),
             parking: Counted::new(DynamoSchedule::new(client, schedule), calls),
             deliveries: fleet.deliveries.clone(),
@@ -133,6 +136,7 @@ impl World for Environment {
     type Chance = SystemChance;
     type Ledger = Counted<DynamoLedger>;
     type Limits = Counted<DynamoLimits>;
+    type Lanes = DynamoLanes;
     type Destinations = Counted<DynamoDestinations>;
     type Sender = HttpSender;
     type Deliveries = Queue;
@@ -150,6 +154,9 @@ impl World for Environment {
     }
     fn limits(&self) -> &Self::Limits {
         &self.limits
+    }
+    fn lanes(&self) -> &DynamoLanes {
+        &self.lanes
     }
     fn destinations(&self) -> &Self::Destinations {
         &self.destinations

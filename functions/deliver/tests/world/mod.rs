@@ -3,8 +3,10 @@
 //! Owns: all fakes of one sandbox, and the questions that scenarios ask of them. Must not: assert rules.
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::time::Duration;
 
+use futures::future::{Either, select};
 use lapse_aws::sqs_event::Received;
 use lapse_deliver::batch::{Delivered, deliver};
 use lapse_deliver::run::Memory;
@@ -17,7 +19,9 @@ use lapse_policy::timestamp::Timestamp;
 use serde_json::{Value, json};
 
 mod event;
+mod fleet;
 mod journal;
+mod lanes;
 mod logs;
 mod queues;
 mod sender;
@@ -25,7 +29,9 @@ mod stores;
 mod time;
 
 pub(crate) use event::{event, events, firsts, received};
+pub(crate) use fleet::Fleet;
 use journal::Journal;
+use lanes::MemoryLanes;
 pub(crate) use logs::logged;
 use queues::{MemoryQueue, MemorySchedule};
 pub(crate) use sender::{Receivers, Reply};
@@ -36,16 +42,20 @@ pub(crate) use time::{NOW, Time, at};
 /// The function's timeout (DESIGN 7).
 pub(crate) const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Chance that always draws the same number.
+/// Chance that always draws the same number, or one that moves on by a step.
 #[derive(Debug, Default)]
 pub(crate) struct Luck {
     pub(crate) draws: Cell<f64>,
+    pub(crate) step: Cell<f64>,
     tokens: Cell<u32>,
 }
 
 impl Chance for Luck {
     fn draw(&self) -> f64 {
-        self.draws.get()
+        let drawn = self.draws.get();
+        let next = drawn + self.step.get();
+        self.draws.set(if next > 1.0 { next - 1.0 } else { next });
+        drawn
     }
 
     fn token(&self) -> String {
@@ -60,6 +70,7 @@ pub(crate) struct World {
     pub(crate) luck: Luck,
     pub(crate) ledger: MemoryLedger,
     pub(crate) limits: MemoryLimits,
+    pub(crate) lanes: MemoryLanes,
     pub(crate) destinations: MemoryDestinations,
     pub(crate) receivers: Receivers,
     pub(crate) deliveries: MemoryQueue,
@@ -99,6 +110,7 @@ impl World {
             luck: Luck::default(),
             ledger: MemoryLedger::new(journal.clone()),
             limits: MemoryLimits::new(journal.clone()),
+            lanes: MemoryLanes::new(journal.clone()),
             destinations: MemoryDestinations::new(journal.clone()),
             receivers: Receivers::new(time.clone(), journal.clone()),
             deliveries: MemoryQueue::new("deliveries", journal.clone()),
@@ -131,6 +143,14 @@ impl World {
     /// The same beside something else that happens.
     pub(crate) fn deliver_while(&self, batch: &[Received], other: impl Future<Output = ()>) -> Delivered {
         self.time.run(async { futures::future::join(self.invoke(batch), other).await.0 })
+    }
+
+    /// One invocation whose sandbox is killed after so long.
+    pub(crate) fn deliver_and_die(&self, batch: &[Received], after: Duration) {
+        let killed = self.time.sleep_until(self.time.now().plus(after));
+        let (invocation, killed) = (pin!(self.invoke(batch)), pin!(killed));
+        let ended = self.time.run(select(invocation, killed));
+        assert!(matches!(ended, Either::Right(_)), "it had answered already");
     }
 
     #[expect(clippy::await_holding_refcell_ref, reason = "one sandbox runs one invocation at a time")]
@@ -232,6 +252,7 @@ impl Ports for World {
     type Chance = Luck;
     type Ledger = MemoryLedger;
     type Limits = MemoryLimits;
+    type Lanes = MemoryLanes;
     type Destinations = MemoryDestinations;
     type Sender = Receivers;
     type Deliveries = MemoryQueue;
@@ -249,6 +270,9 @@ impl Ports for World {
     }
     fn limits(&self) -> &MemoryLimits {
         &self.limits
+    }
+    fn lanes(&self) -> &MemoryLanes {
+        &self.lanes
     }
     fn destinations(&self) -> &MemoryDestinations {
         &self.destinations

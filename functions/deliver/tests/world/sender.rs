@@ -2,8 +2,9 @@
 //!
 //! Owns: what was sent to whom, when, and how it ended. Must not: sign or connect.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 use std::time::Duration;
 
 use lapse_policy::classifier::{Answer, Failure, Outcome};
@@ -43,22 +44,53 @@ pub(crate) struct Request {
     pub(crate) payload: String,
 }
 
+/// How many requests a receiver has at once, and had at most.
+#[derive(Debug, Default)]
+pub(crate) struct Crowd {
+    now: Cell<usize>,
+    pub(crate) most: Cell<usize>,
+}
+
+/// One request, until it is answered or dropped.
+struct Present(Rc<Crowd>);
+
+impl Present {
+    fn of(crowd: &Rc<Crowd>) -> Self {
+        crowd.now.set(crowd.now.get() + 1);
+        crowd.most.set(crowd.most.get().max(crowd.now.get()));
+        Self(Rc::clone(crowd))
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.now.set(self.0.now.get() - 1);
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Receivers {
     pub(crate) requests: RefCell<Vec<Request>>,
     replies: RefCell<HashMap<String, VecDeque<Reply>>>,
+    crowds: RefCell<HashMap<String, Rc<Crowd>>>,
     time: Time,
     journal: Journal,
 }
 
 impl Receivers {
     pub(crate) fn new(time: Time, journal: Journal) -> Self {
-        Self { requests: RefCell::default(), replies: RefCell::default(), time, journal }
+        let (requests, replies, crowds) = Default::default();
+        Self { requests, replies, crowds, time, journal }
     }
 
     /// The replies to this event's next requests; then it is 200.
     pub(crate) fn reply(&self, id: &str, replies: &[Reply]) {
         self.replies.borrow_mut().entry(id.to_owned()).or_default().extend(replies);
+    }
+
+    /// The requests that a destination has at once.
+    pub(crate) fn crowd(&self, destination: &str) -> Rc<Crowd> {
+        Rc::clone(self.crowds.borrow_mut().entry(destination.to_owned()).or_default())
     }
 }
 
@@ -74,6 +106,7 @@ impl Sender for Receivers {
             at: attempt.at,
             payload: attempt.payload.to_string(),
         });
+        let _present = Present::of(&self.crowd(attempt.destination.name.as_str()));
         let reply = self.replies.borrow_mut().get_mut(&id).and_then(VecDeque::pop_front);
         let answered = |status, asked| Outcome::Answered(Answer { status, asked, location_host: None });
         let (outcome, takes) = match reply.unwrap_or(Reply::Status(200)) {

@@ -27,6 +27,8 @@ pub(crate) enum Fault {
     Slow(Duration),
     /// It never ends.
     Hangs,
+    /// It breaks the adapter.
+    Panics,
 }
 
 /// The faults of the next calls, in order; then those of all others.
@@ -48,18 +50,19 @@ impl Faults {
         self.rest.set(fault.into());
     }
 
-    async fn now(&self, journal: &Journal) -> Option<Fault> {
+    pub(super) async fn now(&self, journal: &Journal) -> Option<Fault> {
         let fault = self.next.borrow_mut().pop_front().unwrap_or(self.rest.get());
         match fault {
             Some(Fault::Hangs) => std::future::pending().await,
             Some(Fault::Slow(span)) => journal.takes(span).await,
+            Some(Fault::Panics) => panic!("the adapter was told to"),
             Some(Fault::LostReply | Fault::Unavailable | Fault::Throttled) | None => {}
         }
         fault
     }
 }
 
-fn down(operation: &'static str) -> Unavailable {
+pub(super) fn down(operation: &'static str) -> Unavailable {
     Unavailable { operation, cause: "told to".to_owned() }
 }
 
@@ -96,7 +99,7 @@ impl Ledger for MemoryLedger {
         self.journal.note(format!("ledger read {}", keys.len()));
         match self.reads.now(&self.journal).await {
             Some(Fault::LostReply | Fault::Unavailable | Fault::Throttled) => Err(down("BatchGetItem deliveries")),
-            Some(Fault::Slow(_) | Fault::Hangs) | None => {
+            Some(Fault::Slow(_) | Fault::Hangs | Fault::Panics) | None => {
                 let records = self.records.borrow();
                 Ok(keys.iter().filter_map(|key| Some((key.clone(), records.get(key)?.clone()))).collect())
             }
@@ -120,7 +123,7 @@ impl Ledger for MemoryLedger {
                 let _: Vec<Written> = store();
                 Err(down("BatchExecuteStatement deliveries"))
             }
-            Some(Fault::Slow(_) | Fault::Hangs) | None => Ok(store()),
+            Some(Fault::Slow(_) | Fault::Hangs | Fault::Panics) | None => Ok(store()),
         }
     }
 }
@@ -167,7 +170,7 @@ impl Limits for MemoryLimits {
         self.journal.note("pause read".to_owned());
         match self.faults.now(&self.journal).await {
             Some(Fault::LostReply | Fault::Unavailable | Fault::Throttled) => Err(down("GetItem limits")),
-            Some(Fault::Slow(_) | Fault::Hangs) | None => {
+            Some(Fault::Slow(_) | Fault::Hangs | Fault::Panics) | None => {
                 Ok(self.items.borrow().get(destination).copied().unwrap_or_default())
             }
         }
@@ -192,7 +195,7 @@ impl Destinations for MemoryDestinations {
         self.journal.note(format!("destination {destination}"));
         match self.faults.now(&self.journal).await {
             Some(Fault::LostReply | Fault::Unavailable | Fault::Throttled) => Err(down("GetItem destinations")),
-            Some(Fault::Slow(_) | Fault::Hangs) | None => {
+            Some(Fault::Slow(_) | Fault::Hangs | Fault::Panics) | None => {
                 let row = self.rows.borrow().get(destination.as_str()).cloned();
                 Ok(row.and_then(|row| row.as_object().cloned()))
             }

@@ -6,6 +6,7 @@
 
 mod answers;
 mod destinations;
+mod lanes;
 mod ledger;
 mod ledger_record;
 mod limits;

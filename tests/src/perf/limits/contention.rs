@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use lapse_aws::limits::DynamoLimits;
 use lapse_aws::system::SystemClock;
-use lapse_deliver::limiter::{Gated, Limiter, Planned, Seen};
+use lapse_deliver::limiter::{Gated, Limiter, Planned, Scope, Seen};
 use lapse_policy::booking::{GateAsk, INLINE, Places, PlanAsk};
 use lapse_policy::clock::Spacing;
 use lapse_policy::destination::Rate;
@@ -295,23 +295,25 @@ fn work(
             let now = SystemClock.now();
             let reach = now.plus(Duration::from_hours(24));
             got.bookings += 1;
-            let due = match limiter.plan(destination, PlanAsk { count: BATCH, now, reach, spacing }).await {
-                Ok(Planned::Booked { times, gate, clocks }) => {
-                    got.plan.take(times, clocks.plan, spacing.plan_step);
-                    if let Some(places) = gate {
-                        // One write was both bookings (LIM-3).
-                        got.bookings += 1;
-                        got.gate.take(places, clocks.gate, spacing.gate_step);
-                        continue;
+            let due =
+                match limiter.plan(destination, PlanAsk { count: BATCH, now, reach, spacing }, Scope::BothIfIdle).await
+                {
+                    Ok(Planned::Booked { times, gate, clocks }) => {
+                        got.plan.take(times, clocks.plan, spacing.plan_step);
+                        if let Some(places) = gate {
+                            // One write was both bookings (LIM-3).
+                            got.bookings += 1;
+                            got.gate.take(places, clocks.gate, spacing.gate_step);
+                            continue;
+                        }
+                        times.within(INLINE)
                     }
-                    times.within(INLINE)
-                }
-                Ok(Planned::Full(_)) => 0,
-                Err(_) => {
-                    got.failed += 1;
-                    0
-                }
-            };
+                    Ok(Planned::Full(_)) => 0,
+                    Err(_) => {
+                        got.failed += 1;
+                        0
+                    }
+                };
             // The others would be deferred, and ask when they wake (LIM-4).
             if due == 0 {
                 continue;

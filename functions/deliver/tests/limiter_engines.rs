@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use lapse_aws::limits::DynamoLimits;
-use lapse_deliver::limiter::{Gated, Limiter, Planned, Seen};
+use lapse_deliver::limiter::{Gated, Limiter, Planned, Scope, Seen};
 use lapse_engines::{Engine, each};
 use lapse_policy::booking::{Closed, GateAsk, INLINE, PlanAsk};
 use lapse_policy::clock::{Clocks, Spacing, Write};
@@ -67,7 +67,7 @@ impl Crowd {
 
     /// All book on the plan at once.
     async fn plan(&self, ask: PlanAsk) -> Vec<Result<Planned, Unavailable>> {
-        let book = async |limiter: Limiter<'_, Counted>| limiter.plan(&self.destination, ask).await;
+        let book = async |limiter: Limiter<'_, Counted>| limiter.plan(&self.destination, ask, Scope::BothIfIdle).await;
         join_all(self.sandboxes().map(book)).await
     }
 }
