@@ -1,17 +1,31 @@
 //! The commands and their flags.
 //!
 //! Owns: arguments, exit codes and what is printed where. Must not: do the work; each command has its own file.
-//! Exit codes: 0 done, 1 it failed or a check did not hold, 2 wrong usage, 130 interrupted.
+//! Exit codes: 0 done; 1 it failed, or a check did not hold (`demo`), or it is not so (`local status` with nothing
+//! running, `guard` of a URL that may not be called, `sign` with a secret that is none), or with `--jsonl` some line
+//! could not be answered; 2 wrong usage; 130 interrupted. `explain` ends with 0 whatever was decided.
 
-use std::io;
-use std::path::PathBuf;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
+use serde_json::Value;
 
-use crate::jsonl::{Run, answer_all};
-use crate::{demo, explain, guard, local};
+use crate::jsonl::{BadLine, Run, answer_all};
+use crate::{demo, explain, guard, local, sign};
+
+const EXAMPLES: &str = "\
+Examples:
+  lapse demo                               play the main job on this machine
+  lapse local up                           a stack to try things on
+  lapse explain --status 503 --attempts 3  what would be done after this answer
+  lapse explain --schedule                 when an event that nobody takes is tried again
+
+Exit codes: 0 done; 1 it failed or was refused; 2 wrong usage; 130 interrupted. Each command says more.";
 
 /// The command line.
 #[derive(Debug, Parser)]
@@ -19,7 +33,7 @@ use crate::{demo, explain, guard, local};
     name = "lapse",
     version,
     about = "Delivers webhooks at least once, inside limits, before deadlines.",
-    after_help = "Examples:\n  lapse demo                 play the main job on this machine\n  lapse local up             a stack to try things on\n  lapse explain --jsonl < outcomes.jsonl"
+    after_help = EXAMPLES
 )]
 pub struct Arguments {
     #[command(subcommand)]
@@ -39,9 +53,11 @@ enum Command {
         json: bool,
     },
     /// What would be done after an outcome: the code that `deliver` calls.
-    Explain(Lines),
+    Explain(explain::flags::Flags),
     /// Whether a URL may be called: the code that `deliver` calls.
-    Guard(Lines),
+    Guard(guard::Flags),
+    /// The signed headers of a request: the code that `deliver` calls.
+    Sign(sign::Flags),
 }
 
 #[derive(Debug, Subcommand)]
@@ -65,49 +81,82 @@ enum Local {
     },
 }
 
-#[derive(Debug, Args)]
-struct Lines {
-    /// Read one JSON object a line from standard input and answer each with one.
-    #[arg(long, required = true)]
-    jsonl: bool,
-}
-
 /// Runs a command.
 pub async fn run(arguments: Arguments) -> ExitCode {
-    let work = async {
-        match arguments.command {
-            Command::Local(Local::Up { port, json }) => local::up(&root()?, port, json).await,
-            Command::Local(Local::Down) => local::down(&root()?).await,
-            Command::Local(Local::Status { json }) => local::status(&root()?, json).await,
-            Command::Demo { json } => demo::run(&root()?, json).await,
-            Command::Explain(_) => answered(answer_all(io::stdin().lock(), io::stdout().lock(), explain::answer_line)),
-            Command::Guard(_) => answered(answer_all(io::stdin().lock(), io::stdout().lock(), guard::answer_line)),
-        }
+    let outcome = match arguments.command {
+        Command::Local(command) => until_interrupted(local(command)).await,
+        Command::Demo { json } => until_interrupted(async { demo::run(&root()?, json).await }).await,
+        // These start nothing: an interruption may end the process as it does by default.
+        Command::Explain(flags) => explain::run(&flags),
+        Command::Guard(flags) => guard::run(flags),
+        Command::Sign(flags) => sign::run(&flags),
     };
-    let outcome = tokio::select! {
+    outcome.unwrap_or_else(|error| {
+        say(&format!("error: {error:#}"));
+        if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    })
+}
+
+async fn local(command: Local) -> Result<ExitCode> {
+    match command {
+        Local::Up { port, json } => local::up(&root()?, port, json).await,
+        Local::Down => local::down(&root()?).await,
+        Local::Status { json } => local::status(&root()?, json).await,
+    }
+}
+
+async fn until_interrupted(work: impl Future<Output = Result<ExitCode>>) -> Result<ExitCode> {
+    tokio::select! {
         outcome = Box::pin(work) => outcome,
         // Dropping the work stops what it started.
         _ = tokio::signal::ctrl_c() => {
             say("interrupted; everything that was started is stopped");
-            return ExitCode::from(130);
+            Ok(ExitCode::from(130))
         }
-    };
-    outcome.unwrap_or_else(|error| {
-        say(&format!("error: {error:#}"));
-        ExitCode::FAILURE
-    })
+    }
 }
 
-fn answered(run: io::Result<Run>) -> Result<ExitCode> {
-    Ok(match run.context("cannot read or write lines")? {
+/// The user's own mistake that only shows when a flag's value is used.
+#[derive(Debug)]
+struct Usage(String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// The error of a wrong flag: it names the flag and what it accepts.
+#[must_use]
+pub fn usage(problem: &str) -> anyhow::Error {
+    Usage(problem.to_owned()).into()
+}
+
+/// Answers every line of standard input.
+pub fn answer_lines(answer_line: impl Fn(&str) -> Result<String, BadLine>) -> Result<ExitCode> {
+    let run = answer_all(io::stdin().lock(), io::stdout().lock(), answer_line).context("cannot read or write lines")?;
+    Ok(match run {
         Run::Clean => ExitCode::SUCCESS,
         Run::Errors => ExitCode::FAILURE,
     })
 }
 
+/// All of a file, or of standard input if the path is `-`.
+pub fn read_input(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if path == Path::new("-") {
+        io::stdin().lock().read_to_end(&mut bytes)?;
+    } else {
+        File::open(path)?.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
 /// The workspace: the nearest folder above with the template in it, else where this command was built.
 fn root() -> Result<PathBuf> {
-    let has_template = |path: &&std::path::Path| path.join("infra/sam/template.yaml").is_file();
+    let has_template = |path: &&Path| path.join("infra/sam/template.yaml").is_file();
     let here = std::env::current_dir().context("cannot tell the current folder")?;
     let built = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let found = here.ancestors().chain(built.ancestors()).find(has_template);
@@ -116,13 +165,16 @@ fn root() -> Result<PathBuf> {
 
 /// A line for the person: standard error, so that standard output stays for results.
 pub fn say(line: &str) {
-    use std::io::Write as _;
     // Nobody is left to tell if this fails.
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// A line of a result.
 pub fn print(line: &str) -> Result<()> {
-    use std::io::Write as _;
     writeln!(io::stdout().lock(), "{line}").context("cannot write to standard output")
+}
+
+/// A result in the form that was asked for.
+pub fn show(as_json: bool, object: &Value, lines: &[String]) -> Result<()> {
+    if as_json { print(&object.to_string()) } else { lines.iter().try_for_each(|line| print(line)) }
 }

@@ -1,99 +1,53 @@
-//! `lapse explain --jsonl`: what would be done after an outcome, decided by the code that decides in `deliver`.
+//! `lapse explain`: what would be done after an outcome, decided by the code that decides in `deliver`.
 //!
-//! Owns: reading an outcome with its context, and writing a decision. Must not: decide.
+//! Owns: the command's forms, and a decision as JSON. Must not: decide.
 
-use lapse_policy::classifier::{Answer, Effect, Failure, Outcome, StatusLists};
-use lapse_policy::config_fields::{Fields, InvalidDestination};
-use lapse_policy::decision::{Action, Attempt, Counting, Decision, Rules, decide};
-use lapse_policy::destination::{MAX_TIMEOUT, TIMEOUT, retry, statuses};
-use lapse_policy::retry_after::asked;
-use lapse_policy::retry_policy::RetryPolicy;
-use lapse_policy::timestamp::Timestamp;
+pub mod context;
+pub mod flags;
+pub mod policy;
+pub mod schedule;
+pub mod words;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use lapse_aws::system::SystemClock;
+use lapse_policy::classifier::Effect;
+use lapse_policy::decision::{Action, Attempt, Counting, Decision};
+use lapse_policy::ports::Clock as _;
 use serde_json::{Map, Value, json};
 
+use crate::commands::{answer_lines, show};
 use crate::jsonl::{self, BadLine};
+use context::Context;
+use flags::Flags;
+use policy::Policy;
+use schedule::Forecast;
 
 /// Answers one line.
 pub fn answer_line(line: &str) -> Result<String, BadLine> {
-    jsonl::answer(line, |row| decision_of(&row).map(|decision| told(&decision)))
+    jsonl::answer(line, |row| Context::of(&row).map(|context| told(&context.decide())))
 }
 
-fn decision_of(row: &Fields<'_>) -> Result<Decision, InvalidDestination> {
-    let now = instant(row, "now")?;
-    let destination = row.nested("destination")?;
-    let part = |name| destination.map_or(Ok(None), |fields| fields.nested(name));
-    let flag = |name| destination.map_or(Ok(false), |fields| fields.flag(name));
-    let most = u64::try_from(MAX_TIMEOUT.as_millis()).unwrap_or(u64::MAX);
-    let timeout = destination.map_or(Ok(None), |fields| fields.millis("timeout_ms", 1, most))?;
-    let retry = part("retry")?.map_or_else(|| Ok(RetryPolicy::default()), |fields| retry(&fields))?;
-    let statuses = part("statuses")?.map_or_else(|| Ok(StatusLists::default()), |fields| statuses(&fields))?;
-    let rules = Rules {
-        statuses: &statuses,
-        require_decision: flag("require_decision")?,
-        retry: &retry,
-        timeout: timeout.unwrap_or(TIMEOUT),
-    };
-    let attempt = Attempt {
-        attempts: count(row, "attempts")?,
-        streak: count(row, "streak")?,
-        unknown_before: row.flag("unknown_before")?,
-        deadline: instant(row, "deadline")?,
-        now,
-        draw: row.number("jitter", 0.0, 1.0)?.unwrap_or(0.0),
-    };
-    let outcome = row.nested("outcome")?.ok_or_else(|| row.invalid("outcome", "is missing; must be an object"))?;
-    Ok(decide(&outcome_of(&outcome, now)?, rules, attempt))
-}
-
-fn outcome_of(fields: &Fields<'_>, now: Timestamp) -> Result<Outcome, InvalidDestination> {
-    let status = fields.whole("status", 0, u64::from(u16::MAX))?.and_then(|s| u16::try_from(s).ok());
-    let error = fields.optional("error", "a string", Value::as_str)?;
-    match (status, error) {
-        // The head decides: a body that fails to read changes nothing (CLS-1).
-        (Some(status), None | Some("body_read")) => {
-            let headers = fields.list("headers", "[name, value] pairs of strings", pair)?.unwrap_or_default();
-            let asked = asked(headers.iter().map(|(name, value)| (*name, value.as_bytes())), now);
-            Ok(Outcome::Answered(Answer { status, asked, location_host: None }))
-        }
-        (Some(_), Some(_)) => Err(fields.invalid("error", "beside a status must be body_read")),
-        (None, Some(error)) => failure(error).map(Outcome::Failed).ok_or_else(|| {
-            let known = "dns, refused, reset, tls, connect_timeout, timeout, blocked or invalid_url";
-            fields.invalid("error", &format!("must be {known}, or body_read beside a status"))
-        }),
-        (None, None) => Err(fields.invalid("status", "is missing, and so is error; one of them must be given")),
+/// Runs the command.
+pub fn run(flags: &Flags) -> Result<ExitCode> {
+    if flags.jsonl {
+        return answer_lines(answer_line);
     }
-}
-
-fn pair(value: &Value) -> Option<(&str, &str)> {
-    match value.as_array()?.as_slice() {
-        [name, value] => Some((name.as_str()?, value.as_str()?)),
-        _ => None,
-    }
-}
-
-fn failure(name: &str) -> Option<Failure> {
-    Some(match name {
-        "dns" => Failure::Dns,
-        "refused" => Failure::Refused,
-        "reset" => Failure::Reset,
-        "tls" => Failure::Tls,
-        "connect_timeout" => Failure::ConnectTimeout,
-        "timeout" => Failure::NoAnswer,
-        "blocked" => Failure::Blocked,
-        "invalid_url" => Failure::InvalidUrl,
-        _ => return None,
-    })
-}
-
-fn instant(row: &Fields<'_>, name: &str) -> Result<Timestamp, InvalidDestination> {
-    row.required(name, "an RFC 3339 date-time such as 2026-11-30T12:00:00Z", |value| {
-        Timestamp::parse(value.as_str()?).ok()
-    })
-}
-
-fn count(row: &Fields<'_>, name: &str) -> Result<u32, InvalidDestination> {
-    let most = u64::from(u32::MAX);
-    Ok(row.whole(name, 0, most)?.and_then(|n| u32::try_from(n).ok()).unwrap_or(0))
+    let now = flags.now.unwrap_or_else(|| SystemClock.now());
+    let policy = flags.destination.as_deref().map_or_else(|| Ok(Policy::default()), Policy::read)?;
+    let deadline = flags.deadline.map_or_else(|| now.plus(policy.max_age), |when| when.seen_from(now));
+    let Some(outcome) = flags.outcome(now) else {
+        let forecast = Forecast::of(&policy, now, deadline);
+        show(flags.json, &forecast.json(), &forecast.lines())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let (attempts, streak, unknown_before) = (flags.attempts, flags.streak, flags.unknown_before);
+    let attempt = Attempt { attempts, streak, unknown_before, deadline, now, draw: flags.jitter };
+    let context = Context { outcome, policy, attempt };
+    let decision = context.decide();
+    show(flags.json, &Value::Object(told(&decision)), &words::lines(&context, &decision))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A decision as an object: what does not apply is left out.

@@ -41,8 +41,13 @@ pub fn answer(
     line: &str,
     of: impl FnOnce(Fields<'_>) -> Result<Map<String, Value>, InvalidDestination>,
 ) -> Result<String, BadLine> {
-    let row: Map<String, Value> =
-        serde_json::from_str(line).map_err(|e| BadLine { name: None, problem: format!("no JSON object: {e}") })?;
+    let no_object = |problem: String| BadLine { name: None, problem };
+    // The parser tells where a line is wrong but never what it says: it may hold a secret (SEC-4).
+    let row = match serde_json::from_str(line) {
+        Ok(Value::Object(row)) => row,
+        Ok(_) => return Err(no_object("no JSON object".to_owned())),
+        Err(error) => return Err(no_object(format!("no JSON object: {error}"))),
+    };
     let name = row.get("name").cloned();
     match of(Fields::of(&row, "")) {
         Ok(mut answer) => {

@@ -1,9 +1,9 @@
-//! CLS, RET, LIM-7, SEC-1, SEC-2: the conformance vectors, and the lines that are none.
+//! CLS, RET, LIM-7, SEC-1, SEC-2, SEC-4: the conformance vectors, and the lines that are none.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a helper of tests fails the test it is called from")]
 
 use lapse_cli::jsonl::{BadLine, Run, answer_all};
-use lapse_cli::{explain, guard};
+use lapse_cli::{explain, guard, sign};
 use serde_json::{Map, Value, json};
 
 type AnswerLine = fn(&str) -> Result<String, BadLine>;
@@ -34,6 +34,11 @@ fn explain_decides_as_the_vectors_expect() {
 #[test]
 fn guard_judges_as_the_vectors_expect() {
     check_file(include_str!("../../../tests/data/guard.jsonl"), guard::answer_line, 37);
+}
+
+#[test]
+fn sec_4_sign_signs_as_the_vectors_expect() {
+    check_file(include_str!("../../../tests/data/sign.jsonl"), sign::answer_line, 6);
 }
 
 const LINE: &str =
@@ -95,7 +100,7 @@ fn guard_says_why_in_the_words_of_a_dead_letter() {
     let answer = |line: &str| serde_json::from_str::<Value>(&guard::answer_line(line).expect(line)).expect(line);
     let blocked = answer(r#"{"url":"https://hooks.example.com/","resolved":["10.0.0.1"]}"#);
     let detail = "the address 10.0.0.1 is not public";
-    assert_eq!(blocked, json!({"allowed": false, "reason": "blocked_address", "detail": detail}));
+    assert_eq!(blocked, json!({"allowed": false, "reason": "blocked_address", "detail": detail, "rule": "SEC-2"}));
     assert_eq!(answer(r#"{"url":"ftp://hooks.example.com/"}"#)["reason"], "invalid_url");
     assert_eq!(answer(r#"{"url":"https://hooks.example.com/"}"#), json!({"allowed": true}));
 }
@@ -110,6 +115,31 @@ fn guard_names_the_field_that_it_cannot_read() {
     ] {
         let bad = guard::answer_line(line).expect_err(line).line();
         assert!(bad.contains(named), "{line}: {bad}");
+    }
+}
+
+#[test]
+fn sec_4_sign_names_the_field_that_it_cannot_read_and_shows_no_secret() {
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let line = json!({"name": "n", "secrets": [secret], "id": "res_1:3", "timestamp": 1, "body": "{}"});
+    for (named, wrong) in [
+        ("secrets", json!(null)),
+        ("secrets", json!([])),
+        ("secrets", json!([secret, secret, secret, secret, secret])),
+        ("secrets", json!([[secret]])),
+        ("id", json!("a.b")),
+        ("timestamp", json!(-1)),
+        ("timestamp", json!("noon")),
+        ("body", json!({})),
+    ] {
+        let mut changed = line.clone();
+        changed[named] = wrong;
+        let bad = sign::answer_line(&changed.to_string()).expect_err(named).line();
+        assert!(bad.contains(named) && !bad.contains(secret), "{named}: {bad}");
+    }
+    for line in [format!("\"{secret}\""), secret.to_owned(), format!("[\"{secret}\"]")] {
+        let bad = sign::answer_line(&line).expect_err("no object").line();
+        assert!(!bad.contains(secret), "{bad}");
     }
 }
 

@@ -1,11 +1,12 @@
-//! SEC-1 to SEC-3, CLS-1, CLS-5 to CLS-7, RET-1: one attempt over HTTP.
+//! SEC-1, SEC-2, CLS-1, CLS-5 to CLS-7, RET-1: one attempt over HTTP.
 //!
 //! Owns: the HTTP client, what a request carries, and how its end becomes an `Outcome`. Must not: follow a redirect,
 //! use a proxy, send a request twice, or decide what an outcome means.
 //!
 //! Absent: retries. The client's own are switched off, so that an attempt is one request at the receiver (LIM-5,
 //! I8). One thing looks like a retry and is none: a request that met a pooled connection which the peer had closed,
-//! and of which nothing was written, goes out on another connection.
+//! and of which nothing was written, goes out on another connection. Whatever closed while the sandbox was frozen is
+//! met that way, because the event loop has a turn before each request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,22 +17,20 @@ use lapse_policy::ports::{Attempt, Sender, Sent};
 use lapse_policy::retry_after;
 use lapse_policy::timestamp::Timestamp;
 use reqwest::dns::Resolve;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Response, Url, redirect, retry};
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout_at};
 
 use crate::guarded_resolver::{GuardedResolver, SystemResolver};
 use crate::request_body::{Begun, RequestBody};
-use crate::{attempt_failure, excerpt, signer};
+use crate::{answer_body, attempt_failure, excerpt, signer};
 
 /// Name lookup, TCP and TLS together: a receiver further away than this is not reached in time anyway.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Shorter than the 5 s after which common servers close idle connections: a request written to a connection that
 /// is just being closed has an unknown outcome.
 const POOL_IDLE: Duration = Duration::from_secs(4);
-/// The most of an answer's body that is read, after decompression (SEC-3). A body that ends within it leaves
-/// the connection fit for the next request; a longer one costs the connection.
-const READ: usize = 16 * 1024;
 /// The longest name of a host (RFC 1035 2.3.4), as text.
 const LONGEST_HOST: usize = 253;
 /// What a receiver's log shows.
@@ -68,6 +67,8 @@ impl HttpSender {
             .redirect(redirect::Policy::none())
             .retry(retry::never())
             .referer(false)
+            // `answer_body` undoes the coding, and bounds what is read for it.
+            .no_gzip()
             .no_proxy()
             .build()?;
         Ok(Self { client, allowed })
@@ -88,13 +89,16 @@ impl Sender for HttpSender {
             // Not met: a destination's own headers are checked when its row is read.
             Err(error) => return failed(Failure::InvalidUrl, excerpt::of_error(&error)),
         };
+        // A sandbox that was frozen learns in the loop's next turn which of its connections are gone. A request written
+        // to one of them would have an unknown outcome (CLS-6) although no one could read it.
+        yield_now().await;
         let begun = Begun::default();
         let body = reqwest::Body::wrap(RequestBody::new(&attempt.payload, begun.clone()));
         let request = self.client.post(url.clone()).headers(headers).body(body);
         match timeout_at(deadline, request.send()).await {
             Ok(Ok(response)) => {
                 let answer = answer(&response, &url, attempt.at.plus(start.elapsed()));
-                let excerpt = excerpt::of_body(&body_start(response, deadline).await);
+                let excerpt = excerpt::of_body(&answer_body::start(response, deadline).await);
                 Sent { outcome: Outcome::Answered(answer), excerpt }
             }
             Ok(Err(error)) => {
@@ -120,14 +124,15 @@ struct InvalidHeader(#[from] http::Error);
 fn headers(attempt: &Attempt) -> Result<HeaderMap, InvalidHeader> {
     let mut headers = HeaderMap::new();
     for own in &attempt.destination.headers {
-        let mut value = HeaderValue::from_str(&own.value).map_err(http::Error::from)?;
+        let mut value = HeaderValue::from_str(own.value()).map_err(http::Error::from)?;
         // It may be a credential: not shown, and not kept in HPACK's table.
         value.set_sensitive(true);
-        headers.insert(HeaderName::from_bytes(own.name.as_bytes()).map_err(http::Error::from)?, value);
+        headers.insert(HeaderName::from_bytes(own.name().as_bytes()).map_err(http::Error::from)?, value);
     }
     let (id, stamp) = (attempt.id.as_str(), attempt.at.seconds());
     let signature = signer::signature(&attempt.destination.secrets, id, stamp, attempt.payload.as_bytes());
     let id = HeaderValue::from_str(id).map_err(http::Error::from)?;
+    headers.insert(ACCEPT_ENCODING, answer_body::CODINGS);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert("webhook-id", id.clone());
     headers.insert("idempotency-key", id);
@@ -151,20 +156,4 @@ fn location_host(response: &Response, url: &Url) -> Option<String> {
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     let target = url.join(location).ok()?;
     target.host_str().map(|host| host.chars().take(LONGEST_HOST).collect())
-}
-
-/// Reads the body to its end, to [`READ`], to an error or to the deadline, whichever is first, and keeps its start.
-/// The head has decided already (CLS-1).
-async fn body_start(mut response: Response, deadline: Instant) -> Vec<u8> {
-    // Room for a character that starts within the part that is kept and ends after it.
-    const ROOM: usize = excerpt::KEPT + 3;
-    let mut start = Vec::new();
-    let mut read = 0;
-    while read < READ {
-        let Ok(Ok(Some(chunk))) = timeout_at(deadline, response.chunk()).await else { break };
-        read += chunk.len();
-        let room = ROOM - start.len();
-        start.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-    }
-    start
 }

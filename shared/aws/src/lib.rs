@@ -2,6 +2,7 @@
 //!
 //! Owns: everything that touches AWS or the network. Must not: decide; that is `lapse_policy`'s.
 
+mod answer_body;
 mod attempt_failure;
 pub mod clients;
 pub mod destinations;

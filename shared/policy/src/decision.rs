@@ -281,6 +281,7 @@ mod tests {
         check("throttled ask", &answered(429, Some(1801)), attempt(0, 1800), "RET-6", asked);
         check("ask of a 500", &answered(500, Some(1801)), attempt(0, 1800), "RET-6", asked);
         check("never before the ask", &answered(500, Some(20)), attempt(6, 25), "RET-6", at(20));
+        check("an ask for the deadline itself", &answered(500, Some(20)), attempt(6, 20), "RET-6", at(20));
         check("exactly at the deadline", &answered(429, Some(1800)), attempt(0, 1800), "RET-2", at(1800));
     }
 

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod config_fields;
 pub mod decision;
 pub mod destination;
+pub mod forecast;
 pub mod guard;
 pub mod headers;
 pub mod lanes;

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 pub struct Members<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'a> Members<'a> {
-    /// Reads a text that is one JSON object; the error is that of the JSON parser.
+    /// Reads a text that is one JSON object; the error is that of the JSON parser, and shows nothing of the text.
     pub fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
         struct Collect;
         impl<'de> Visitor<'de> for Collect {
@@ -32,7 +32,7 @@ impl<'a> Members<'a> {
             }
         }
         let mut parser = serde_json::Deserializer::from_str(text);
-        let members = parser.deserialize_map(Collect)?;
+        let members = parser.deserialize_map(Collect).map_err(without_the_value)?;
         parser.end()?;
         Ok(members)
     }
@@ -74,6 +74,12 @@ impl<'a> Members<'a> {
     }
 }
 
+/// The parser repeats a value that it did not expect, and a whole event in a JSON string is one. Errors are logged
+/// (OBS-4), and a letter that has one must not be twice the body.
+fn without_the_value(error: serde_json::Error) -> serde_json::Error {
+    if error.is_data() { de::Error::custom("it is another JSON value") } else { error }
+}
+
 /// A JSON string.
 #[must_use]
 pub fn quoted(text: &str) -> String {
@@ -104,6 +110,21 @@ mod tests {
     fn what_is_no_object_is_an_error() {
         for text in ["", "null", "[1]", "\"x\"", "{", "{}x", "{\"a\":}", "{} {}"] {
             assert!(Members::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_these_members_means_no_other_one() {
+        let members = Members::parse(r#"{"a":1,"b":2}"#).expect("an object");
+        assert!(members.only(&["b", "a", "c"]));
+        assert!(!members.only(&["a"]));
+    }
+
+    #[test]
+    fn obs_4_an_error_shows_nothing_of_the_text() {
+        for text in [r#""secret""#, r#"["secret"]"#, r#"{"secret"}"#, r#"{"a":secret}"#, r#"{} "secret""#, "secret"] {
+            let error = Members::parse(text).expect_err(text).to_string();
+            assert!(!error.contains("secret"), "{text}: {error}");
         }
     }
 

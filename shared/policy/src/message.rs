@@ -247,6 +247,8 @@ mod tests {
         assert_eq!(message.mark, None);
         let open = Message::parse(&replaced(r#""deadline":"2026-11-30T12:30:00Z","#, "")).expect("valid");
         assert_eq!(open.deadline(Duration::from_mins(1)).to_string(), "2026-11-30T12:01:00.000Z");
+        let null = Message::parse(&replaced(r#""deadline":"2026-11-30T12:30:00Z""#, r#""deadline":null"#));
+        assert_eq!(null.expect("valid").deadline, None, "null is absent");
         assert!(Message::parse(&replaced(r#""v":1"#, r#""v":1,"extra":[1]"#)).is_ok(), "unknown fields");
     }
 
@@ -279,7 +281,9 @@ mod tests {
         let fits = replaced("1.0e2", &format!("\"{}\"", "x".repeat(room)));
         assert_eq!(fits.len(), MAX_MESSAGE_BYTES);
         let message = Message::parse(&fits).expect("exactly at the limit");
-        assert!(Message::parse(&message.letter(1, now())).is_ok(), "its letter can come back");
+        let letter = message.letter(1, now());
+        assert!(Message::parse(&letter).is_ok(), "its letter can come back");
+        check_malformed("a mark makes room for itself alone", &letter.replacen('x', &"x".repeat(100), 1), "body");
         check_malformed("one more", &replaced("1.0e2", &format!("\"{}\"", "x".repeat(room + 1))), "body");
     }
 
@@ -302,6 +306,8 @@ mod tests {
         let again = Message::parse(&letter).expect_err("unwrapped and parsed again");
         assert_eq!(again, error);
         assert_eq!(malformed_letter(&letter, &again, now()), Some(letter), "wrapped once, not twice");
+        let own = format!(r#"{{"malformed":{},"more":1}}"#, quoted(BODY));
+        check_malformed("a producer's own member of that name", &own, "v");
 
         let newer = replaced(r#""v":1"#, r#""v":2"#);
         let error = Message::parse(&newer).expect_err("version 2");

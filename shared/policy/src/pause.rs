@@ -169,6 +169,8 @@ mod tests {
         check("nothing to lift", FREE.lifted(NOW), None, 0, 0);
         let lifted = hour.lifted(at(600_000));
         assert_eq!(lifted.lifted(at(600_000)), lifted, "run twice, it is the same");
+        let since = hour.lifted(at(600_000)).throttled(None, NOW.minus(seconds(1)), at(600_500));
+        check("an answer to a request from before it", since, None, 600_000, 0);
         let forever = FREE.raised(Timestamp::FAR_FUTURE, NOW).lifted(at(5000));
         check("a pause without end", forever, None, 5000, 0);
         check("the streak stays", first().lifted(at(500)), None, 500, 1);

@@ -106,6 +106,7 @@ mod tests {
     fn a_name_leads_back_to_its_reason() {
         for reason in Reason::ALL {
             assert_eq!(Reason::named(reason.name()), Some(*reason));
+            assert_eq!(reason.to_string(), reason.name());
             assert!(reason.advice().ends_with('.'), "{reason}: the advice is a sentence");
         }
         assert_eq!(Reason::named("bad_luck"), None);

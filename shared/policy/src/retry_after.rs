@@ -42,7 +42,13 @@ fn seconds(value: &str) -> Option<Duration> {
 }
 
 fn http_date(value: &str) -> Option<Timestamp> {
-    let at = httpdate::parse_http_date(value.trim_matches([' ', '\t'])).ok()?;
+    let value = value.trim_matches([' ', '\t']);
+    // The parser would take any byte between the day and the time of an RFC 850 date, and any white space around one.
+    let hour = value.split_once(':').and_then(|(start, _)| start.rsplit_once(' ')).map(|(_, hour)| hour.len());
+    if hour != Some(2) || value.trim().len() != value.len() {
+        return None;
+    }
+    let at = httpdate::parse_http_date(value).ok()?;
     let since_epoch = at.duration_since(SystemTime::UNIX_EPOCH).ok()?;
     Some(Timestamp::EPOCH.plus(since_epoch))
 }
@@ -111,6 +117,12 @@ mod tests {
             "soon",
             "Sun, 01 Mar 2026",
             "1 2",
+            "Sunday, 01-Mar-26e12:00:30 GMT",
+            "Sunday, 01-Mar-26\t12:00:30 GMT",
+            "\nSun, 01 Mar 2026 12:00:30 GMT",
+            "Sun, 01 Mar 2026 12:00:30 GMT\n",
+            "Mon, 01 Mar 2026 12:00:30 GMT",
+            "Sun, 31 Feb 2026 12:00:30 GMT",
         ] {
             check(garbage, &[("Retry-After", garbage.as_bytes())], None);
         }

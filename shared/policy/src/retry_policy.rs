@@ -91,11 +91,17 @@ impl RetryPolicy {
         (1..self.max_attempts.get()).map(|n| self.wait_after(n))
     }
 
-    /// The worst case: all waits, each with all of its jitter.
+    /// The longest that all waits may take: each with all of its jitter.
     #[must_use]
     pub fn longest(&self) -> Duration {
         self.waits()
             .fold(Duration::ZERO, |sum, wait| sum.saturating_add(wait).saturating_add(self.jitter_of(wait, 1.0)))
+    }
+
+    /// The worst case: the longest waits, between attempts each of which lasts `timeout` and fails.
+    #[must_use]
+    pub fn worst_case(&self, timeout: Duration) -> Duration {
+        self.longest().saturating_add(timeout.saturating_mul(self.max_attempts.get()))
     }
 }
 
@@ -162,10 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_case_counts_every_wait_and_its_jitter() {
+    fn ret_3_the_worst_case_counts_every_attempt_every_wait_and_its_jitter() {
         let policy = RetryPolicy::default();
         assert_eq!(policy.waits().count(), 11);
         let waits = 2 + 4 + 8 + 16 + 32 + 6 * 64;
         assert_eq!(policy.longest(), Duration::from_millis(waits * 1250));
+        let attempts = 12 * 10_000;
+        assert_eq!(policy.worst_case(Duration::from_secs(10)), Duration::from_millis(waits * 1250 + attempts));
+        let once = RetryPolicy { max_attempts: NonZeroU32::MIN, ..policy };
+        assert_eq!(once.worst_case(Duration::from_secs(10)), Duration::from_secs(10), "no wait after the last");
     }
 }

@@ -58,8 +58,24 @@ mod tests {
         check("longest", 64, true);
         check("too short", 23, false);
         check("too long", 65, false);
-        for text in ["", "whsec_", "whsec_not base64!", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"] {
-            assert_eq!(Secret::parse(text), Err(InvalidSecret), "{text}");
+        // 25 bytes, whose letters are valid behind the prefix: each text is wrong in its form alone.
+        let letters = STANDARD.encode([0xfb; 25]);
+        let url_safe = letters.replace('+', "-").replace('/', "_");
+        assert_ne!(url_safe, letters, "there are letters that differ");
+        for (label, text) in [
+            ("empty", String::new()),
+            ("a prefix alone", "whsec_".to_owned()),
+            ("no prefix", letters.clone()),
+            ("a prefix in capitals", format!("WHSEC_{letters}")),
+            ("a public key's prefix", format!("whpk_{letters}")),
+            ("no base64", format!("whsec_{letters}!")),
+            ("the alphabet of URLs", format!("whsec_{url_safe}")),
+            ("without padding", format!("whsec_{}", letters.trim_end_matches('='))),
+            ("a line's end", format!("whsec_{letters}\n")),
+            ("a space before it", format!(" whsec_{letters}")),
+        ] {
+            let error = Secret::parse(&text).expect_err(label);
+            assert!(!format!("{error} {error:?}").contains(&letters), "{label}: it is not shown");
         }
     }
 }

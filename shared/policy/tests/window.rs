@@ -26,6 +26,8 @@ enum Act {
     Gate(usize),
     /// The same, but the reply is lost: the places are booked, and booked again.
     GateTwice(usize),
+    /// Books, and then starts nothing: its time is over, or it dies.
+    GateUnused(usize),
     /// Learns of a 429 that asks for so many ms.
     Throttled(u64),
     /// An operator lifts the pause.
@@ -40,7 +42,7 @@ struct Step {
     act: Act,
     /// Bookings of another worker between a refused write and the next.
     meddle: usize,
-    /// How long after its place each request starts, in ms.
+    /// How long after its place the worker wakes for each request, in ms.
     late_ms: u64,
 }
 
@@ -71,6 +73,7 @@ fn acts() -> impl Strategy<Value = Act> {
         6 => several().prop_map(Act::Gate),
         2 => several().prop_map(Act::Plan),
         1 => several().prop_map(Act::GateTwice),
+        1 => several().prop_map(Act::GateUnused),
         1 => (0..4000_u64).prop_map(Act::Throttled),
         1 => Just(Act::Lift),
     ]
@@ -78,7 +81,7 @@ fn acts() -> impl Strategy<Value = Act> {
 
 fn steps() -> impl Strategy<Value = Step> {
     let wait_ms = prop_oneof![4 => Just(0_u64), 4 => 0..50_u64, 2 => 0..1500_u64, 1 => 0..20_000_u64];
-    let late_ms = prop_oneof![Just(0_u64), 0..400_u64];
+    let late_ms = prop_oneof![4 => Just(0_u64), 4 => 0..400_u64, 1 => Just(3000_u64)];
     (wait_ms, 0..WORKERS, acts(), 0..3_usize, late_ms).prop_map(|(wait_ms, worker, act, meddle, late_ms)| Step {
         wait_ms,
         worker,
@@ -112,6 +115,8 @@ struct World<'a> {
     again: BinaryHeap<Reverse<(u64, usize)>>,
     /// The most writes that a booking took.
     writes: usize,
+    /// Whether a place was booked while a pause lasted, by its worker's clock.
+    booked_in_pause: bool,
 }
 
 impl<'a> World<'a> {
@@ -124,6 +129,7 @@ impl<'a> World<'a> {
             started: Vec::new(),
             again: BinaryHeap::new(),
             writes: 0,
+            booked_in_pause: false,
         }
     }
 
@@ -137,13 +143,7 @@ impl<'a> World<'a> {
         let mut true_ms = 0;
         for step in &self.trace.steps {
             true_ms += step.wait_ms;
-            while let Some(Reverse((at, worker))) = self.again.pop() {
-                if at > true_ms {
-                    self.again.push(Reverse((at, worker)));
-                    break;
-                }
-                self.gate(worker, at, 1, 0, 0);
-            }
+            self.book_again(true_ms);
             let (worker, late) = (step.worker, step.late_ms.min(latest_ms));
             match step.act {
                 Act::Plan(count) => self.plan(worker, true_ms, count, late),
@@ -151,6 +151,9 @@ impl<'a> World<'a> {
                 Act::GateTwice(count) => {
                     self.book_gate(worker, true_ms, count, step.meddle);
                     self.gate(worker, true_ms, count, 0, late);
+                }
+                Act::GateUnused(count) => {
+                    self.book_gate(worker, true_ms, count, step.meddle);
                 }
                 Act::Throttled(ms) => {
                     let now = self.clock(worker, true_ms);
@@ -160,17 +163,35 @@ impl<'a> World<'a> {
                 Act::Lift => self.item.pause = self.item.pause.lifted(self.clock(worker, true_ms)),
             }
         }
+        self.book_again(u64::MAX);
         self
     }
 
+    /// Requests that were late for their place by then book anew, each when it woke, this time in time.
+    fn book_again(&mut self, until_ms: u64) {
+        while let Some(Reverse((at, worker))) = self.again.pop() {
+            if at > until_ms {
+                self.again.push(Reverse((at, worker)));
+                break;
+            }
+            self.gate(worker, at, 1, 0, 0);
+        }
+    }
+
+    /// From what the worker knows, then from the item as it is.
     fn plan(&mut self, worker: usize, true_ms: u64, count: usize, late: u64) {
         let now = self.clock(worker, true_ms);
         let reach = now.plus(Duration::from_hours(24));
         let ask = PlanAsk { count, now, reach, spacing: self.spacing };
-        let Some(write) = ask.next(&self.item) else { return };
-        let Some(after) = write.apply(&self.item) else { return };
-        self.item = after;
-        if let (_, Some(places)) = ask.booked(&write, &after) {
+        let known = self.known[worker];
+        let first = if known.plan.is_some() { ask.busy(&known) } else { ask.idle(&known) };
+        let mut tried = first;
+        let mut after = self.put(worker, now, &tried);
+        if let (None, Some(next)) = (after, ask.next(&self.item)) {
+            tried = next;
+            after = self.put(worker, now, &tried);
+        }
+        if let Some((_, Some(places))) = after.map(|after| ask.booked(&tried, &after)) {
             self.start(worker, places.iter(), late);
         }
     }
@@ -188,7 +209,7 @@ impl<'a> World<'a> {
         let mut write = known.map_or(ask.idle(), |gate| ask.busy(gate));
         for tried in 1..=3 {
             self.writes = self.writes.max(tried);
-            if let Some(after) = self.put(worker, &write) {
+            if let Some(after) = self.put(worker, now, &write) {
                 return ask.booked(&write, &after).iter().collect();
             }
             let Ok(follows) = ask.next(&self.item) else { break };
@@ -205,11 +226,13 @@ impl<'a> World<'a> {
     fn book_once(&mut self, worker: usize, true_ms: u64) -> Vec<Micros> {
         let ask = GateAsk { count: 1, now: self.clock(worker, true_ms), spacing: self.spacing };
         let Ok(write) = ask.next(&self.item) else { return Vec::new() };
-        self.put(worker, &write).map_or_else(Vec::new, |after| ask.booked(&write, &after).iter().collect())
+        self.put(worker, ask.now, &write).map_or_else(Vec::new, |after| ask.booked(&write, &after).iter().collect())
     }
 
-    fn put(&mut self, worker: usize, write: &Write) -> Option<Clocks> {
+    fn put(&mut self, worker: usize, now: Timestamp, write: &Write) -> Option<Clocks> {
         let after = write.apply(&self.item);
+        let at_gate = after.is_some_and(|after| after.gate != self.item.gate);
+        self.booked_in_pause |= at_gate && self.item.paused(now).is_some();
         self.item = after.unwrap_or(self.item);
         self.known[worker] = self.item;
         after
@@ -232,6 +255,7 @@ impl<'a> World<'a> {
     /// Asserts that no window holds more than `burst + (its length + spread) / T` requests.
     fn check(mut self, spread: Duration) -> Result<(), TestCaseError> {
         prop_assert!(self.writes <= 3);
+        prop_assert!(!self.booked_in_pause, "a place was booked while a pause lasted");
         self.started.sort_unstable();
         let Rate { limit, per_seconds, burst } = self.trace.rate;
         let (limit, burst) = (i128::from(limit.get()), i128::from(burst.get()));

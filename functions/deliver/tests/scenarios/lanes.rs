@@ -1,6 +1,6 @@
 //! LAN-1: no more requests at once than a destination takes, and a lane is never left behind.
 
-#[path = "../../../../shared/aws/tests/support/lanes.rs"]
+#[path = "../../../../shared/aws/tests/suites/lanes.rs"]
 mod suite;
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! LAN-1, LIM-8: lanes on the `limits` table.
 
-#[path = "../support/lanes.rs"]
+#[path = "../suites/lanes.rs"]
 mod suite;
 
 use aws_sdk_dynamodb::types::AttributeValue;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lapse_policy::decision::Action;
-use lapse_policy::ledger::{Moment, POISON, Record, Standing, State, standing};
+use lapse_policy::ledger::{IllegalMove, Moment, POISON, Record, Standing, State, standing};
 use lapse_policy::message::Mark;
 use lapse_policy::ports::LedgerWrite;
 use lapse_policy::reason::Reason;
@@ -34,6 +34,8 @@ enum Step {
     Receive(usize, Copy),
     /// It writes what follows from what it read; perhaps the reply is lost.
     Claim(usize, Reply),
+    /// The same, but there is no place for it yet: it lets the delivery wait.
+    Wait(usize, Reply),
     /// Its request ends with this status, and it writes that.
     Complete(usize, u16),
     /// It gives its claim back: the gate was full.
@@ -50,6 +52,9 @@ enum Reply {
     Lost,
 }
 
+/// How a worker takes a record: it claims it, or lets it wait.
+type Take = fn(&Record, &str, Timestamp, Moment) -> Result<Record, IllegalMove>;
+
 #[derive(Debug, Clone, Default)]
 struct Worker {
     /// The copy at hand and the record as it was read for it.
@@ -65,20 +70,21 @@ struct World {
     workers: [Worker; WORKERS],
     /// Counts tokens, so that no two are alike.
     tokens: u32,
-    /// Redrives that were claimed.
+    /// Messages that an operator moved and that began an epoch.
     redrives: u32,
 }
 
 fn steps() -> impl Strategy<Value = Step> {
     let worker = || 0..WORKERS;
     let copy = prop_oneof![4 => Just(Copy::Plain), 3 => Just(Copy::Redrive), 1 => (1..3_u32).prop_map(Copy::Older)];
-    let reply = prop_oneof![3 => Just(Reply::Arrives), 1 => Just(Reply::Lost)];
+    let reply = || prop_oneof![3 => Just(Reply::Arrives), 1 => Just(Reply::Lost)];
     let status = prop_oneof![Just(200), Just(422), Just(429), Just(503)];
     let pass = prop_oneof![0..2000_u64, Just(30_000), Just(35_000), Just(90_000)];
     prop_oneof![
         3 => pass.prop_map(Step::Pass),
         6 => (worker(), copy).prop_map(|(w, copy)| Step::Receive(w, copy)),
-        6 => (worker(), reply).prop_map(|(w, reply)| Step::Claim(w, reply)),
+        6 => (worker(), reply()).prop_map(|(w, reply)| Step::Claim(w, reply)),
+        2 => (worker(), reply()).prop_map(|(w, reply)| Step::Wait(w, reply)),
         3 => (worker(), status).prop_map(|(w, status)| Step::Complete(w, status)),
         1 => worker().prop_map(Step::Undo),
         2 => worker().prop_map(Step::Crash),
@@ -120,7 +126,10 @@ impl World {
         match step {
             Step::Pass(ms) => self.now_ms += ms,
             Step::Receive(worker, copy) => self.receive(worker, copy),
-            Step::Claim(worker, reply) => self.claim(worker, reply),
+            Step::Claim(worker, reply) => self.claim(worker, reply, Record::claimed),
+            Step::Wait(worker, reply) => {
+                self.claim(worker, reply, |base, token, until, moment| base.waiting(token, until, None, moment));
+            }
             Step::Complete(worker, status) => self.complete(worker, status),
             Step::Undo(worker) => {
                 let Some(claim) = self.workers[worker].claim.take() else { return };
@@ -149,37 +158,35 @@ impl World {
         self.workers[worker] = Worker { read: Some((copy, mark, self.stored.clone())), claim: None };
     }
 
-    fn claim(&mut self, worker: usize, reply: Reply) {
-        let Some((_, mark, read)) = self.workers[worker].read.take() else { return };
+    /// What follows from what was read: the record is written as `take` makes it, or is poison.
+    fn claim(&mut self, worker: usize, reply: Reply, take: Take) {
+        let Some((copy, mark, read)) = self.workers[worker].read.take() else { return };
         let (token, now, moment) = (self.token(), self.now(), self.moment());
-        let lease = now.plus(LEASE);
-        let claimed = match (standing(read.as_ref(), mark, now), &read) {
+        let until = now.plus(LEASE);
+        let wanted = match (standing(read.as_ref(), mark, now), &read) {
             (Standing::Absent, _) => {
-                let claimed = Record::first(&token, 1, moment).claimed(&token, lease, moment);
-                claimed.map(LedgerWrite::Insert)
+                take(&Record::first(&token, 1, moment), &token, until, moment).map(LedgerWrite::Insert)
             }
             (Standing::Due | Standing::Crashed, Some(read)) if read.is_poison() => {
                 read.dead(&token, Reason::Poison, None, moment).map(LedgerWrite::Swap)
             }
-            (Standing::Due | Standing::Crashed, Some(read)) => {
-                read.claimed(&token, lease, moment).map(LedgerWrite::Swap)
-            }
+            (Standing::Due | Standing::Crashed, Some(read)) => take(read, &token, until, moment).map(LedgerWrite::Swap),
             (Standing::Redriven, Some(read)) => {
                 let redriven = read.redriven(now.plus(Duration::from_hours(24)), moment);
-                redriven.and_then(|r| r.claimed(&token, lease, moment)).map(LedgerWrite::Swap)
+                redriven.and_then(|r| take(&r, &token, until, moment)).map(LedgerWrite::Swap)
             }
             _ => return,
         };
-        let claimed = claimed.expect("the standing allows it");
-        let redrives = u32::from(read.as_ref().is_some_and(|r| r.state == State::Dead));
-        let won = match (self.write(&claimed), reply) {
+        let wanted = wanted.expect("the standing allows it");
+        let won = match (self.write(&wanted), reply) {
             (won, Reply::Arrives) => won,
             // LED-3: unknown; it is stored if the record carries this token.
             (_, Reply::Lost) => self.stored.as_ref().is_some_and(|s| s.token == token),
         };
         if won {
-            self.redrives += redrives;
-            let (LedgerWrite::Insert(record) | LedgerWrite::Swap(record)) = claimed;
+            let was_dead = read.as_ref().is_some_and(|r| r.state == State::Dead);
+            self.redrives += u32::from(was_dead && matches!(copy, Copy::Redrive));
+            let (LedgerWrite::Insert(record) | LedgerWrite::Swap(record)) = wanted;
             self.workers[worker].claim = Some(record).filter(|r| r.state == State::Sending);
         }
     }
@@ -240,7 +247,8 @@ fn check(steps: &[Step]) -> Result<(), TestCaseError> {
 
 fn config() -> ProptestConfig {
     let beside = proptest::test_runner::FileFailurePersistence::WithSource("regressions");
-    ProptestConfig { failure_persistence: Some(Box::new(beside)), cases: 1024, ..ProptestConfig::default() }
+    let usual = ProptestConfig::default();
+    ProptestConfig { failure_persistence: Some(Box::new(beside)), cases: usual.cases * 4, ..usual }
 }
 
 proptest! {

@@ -3,17 +3,12 @@
 //! Owns: what plain HTTP does not show. Roots of trust are the system's, so the test that needs a trusted
 //! certificate runs itself again with `SSL_CERT_FILE` set; a process cannot change its own environment safely.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "helpers of tests fail the test")]
-
-#[path = "support/attempts.rs"]
-mod attempts;
-
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use attempts::{Names, PAYLOAD, answered, attempt, failure, sender};
+use crate::attempts::{Names, PAYLOAD, answered, attempt, failure, sender};
 use lapse_policy::classifier::Failure;
 use lapse_policy::ports::{Sender as _, Sent};
 use rcgen::generate_simple_self_signed;
@@ -131,6 +126,7 @@ enum Then {
     Hang,
     Refuse,
     NoWindow,
+    HugeHead,
 }
 
 /// What it saw.
@@ -177,6 +173,11 @@ async fn serve_h2(tls: TlsStream<TcpStream>, then: Then, seen: &Arc<Mutex<Seen>>
                     let mut stream = respond.send_response(http::Response::new(()), false).expect("open");
                     stream.send_data("thanks".into(), true).expect("open");
                 }
+                Then::HugeHead => {
+                    let mut head = http::Response::new(());
+                    head.headers_mut().insert("x", "a".repeat(1 << 20).parse().expect("a value"));
+                    respond.send_response(head, true).expect("open");
+                }
                 Then::Refuse => respond.send_reset(h2::Reason::REFUSED_STREAM),
                 Then::Hang | Then::NoWindow => std::future::pending().await,
             }
@@ -193,7 +194,7 @@ fn over_http_2_as_over_http_1() {
     let folder = tempfile::tempdir().expect("a folder");
     Identity::new().write(folder.path());
     let again = Command::new(std::env::current_exe().expect("this test"))
-        .args(["--exact", "over_http_2_as_over_http_1", "--nocapture"])
+        .args(["--exact", "tls::over_http_2_as_over_http_1", "--nocapture"])
         .env("SSL_CERT_FILE", folder.path().join("certificate.pem"))
         .env(TRUSTED, folder.path())
         .status()
@@ -231,6 +232,7 @@ async fn cls_6_an_unknown_outcome_is_unknown(identity: &Identity) {
         (Then::Hang, "no answer"),
         (Then::Refuse, "a refused stream is not sent again: the attempt was one request"),
         (Then::NoWindow, "the head went out, the body could not"),
+        (Then::HugeHead, "a head of 1 MB is not read"),
     ];
     for (then, label) in cases {
         let (address, seen) = h2_peer(identity, then).await;

@@ -1,15 +1,17 @@
-//! Attempts and senders for tests of the HTTP sender.
+//! Attempts, senders and the reading of how an attempt ended.
+//!
+//! Owns: what all tests of the sender start from. Must not: open a socket.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use lapse_aws::http_sender::HttpSender;
-use lapse_policy::classifier::{Answer, Failure, Outcome};
+use lapse_policy::classifier::{Answer, Context, Failure, Outcome, StatusLists, classify};
 use lapse_policy::destination::Destination;
 use lapse_policy::guard::AllowList;
 use lapse_policy::names::{DestinationName, EventId};
-use lapse_policy::ports::{Attempt, Sent};
+use lapse_policy::ports::{Attempt, Sender as _, Sent};
 use lapse_policy::timestamp::Timestamp;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use serde_json::{Value, json};
@@ -46,6 +48,37 @@ pub(crate) fn attempt(url: &str, fields: &Value) -> Attempt {
 pub(crate) fn sender(names: impl Resolve + 'static) -> HttpSender {
     let allow = AllowList::parse("127.0.0.0/8").expect("a range");
     HttpSender::with_resolver(allow, Arc::new(names)).expect("a sender")
+}
+
+/// A sender that may call no address but public ones.
+pub(crate) fn strict_sender(names: impl Resolve + 'static) -> HttpSender {
+    HttpSender::with_resolver(AllowList::default(), Arc::new(names)).expect("a sender")
+}
+
+/// A sender that may call 127.0.0.0/8 and knows no names. It reads the system's root certificates, so a test makes
+/// one for all its cases.
+pub(crate) fn local_sender() -> HttpSender {
+    sender(Names::default())
+}
+
+/// Sends one attempt to a URL with an address in it.
+pub(crate) async fn send(sender: &HttpSender, url: &str) -> Sent {
+    sender.send(&attempt(url, &json!({}))).await
+}
+
+/// The same with a timeout that is to end it: short for the test's sake, long enough for all that comes before it.
+pub(crate) async fn send_in_short(sender: &HttpSender, url: &str) -> Sent {
+    sender.send(&attempt(url, &json!({"timeout_ms": 2000}))).await
+}
+
+/// The id of the rule that classifies it, and the status if there was one.
+pub(crate) fn ruled(sent: &Sent) -> (&'static str, Option<u16>) {
+    let context = Context { statuses: &StatusLists::default(), require_decision: false, unknown_before: false };
+    let status = match &sent.outcome {
+        Outcome::Answered(answer) => Some(answer.status),
+        Outcome::Failed(_) => None,
+    };
+    (classify(&sent.outcome, context).rule, status)
 }
 
 /// The answer that must have come.

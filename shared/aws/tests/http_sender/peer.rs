@@ -4,11 +4,16 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
+
+/// What a drip waits before each byte: many come within the timeouts of the tests that are to end by them.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What the receiver does with a request once it has read it.
 #[derive(Debug, Clone)]
@@ -19,10 +24,16 @@ pub(crate) enum Then {
     Close(Vec<u8>),
     /// Writes, then resets.
     Reset(Vec<u8>),
+    /// Writes, then says nothing more until the connection is gone.
+    Hang(Vec<u8>),
     /// Writes the first part, then the second again and again, until the connection is gone.
     Flood(Vec<u8>, Vec<u8>),
-    /// Says nothing until the connection is gone.
-    Hang,
+    /// Writes the first part, then this byte again and again, each after a pause, until the connection is gone.
+    Drip(Vec<u8>, u8),
+    /// Does that without having read the request's body.
+    Early(Box<Self>),
+    /// Writes, and does the other thing without a request once the test says [`Peer::go`].
+    Later(Vec<u8>, Box<Self>),
 }
 
 /// What the receiver did: the tests wait for it rather than for time to pass.
@@ -48,6 +59,11 @@ impl Request {
         self.head.lines().next().unwrap_or_default()
     }
 
+    /// The `content-length`.
+    fn length(&self) -> usize {
+        self.values("content-length").first().and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
     /// All values of a header.
     pub(crate) fn values(&self, name: &str) -> Vec<&str> {
         let headers = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
@@ -59,26 +75,36 @@ impl Request {
 pub(crate) struct Peer {
     /// Where it listens.
     pub(crate) address: SocketAddr,
-    requests: Arc<Mutex<Vec<Request>>>,
-    connections: Arc<Mutex<usize>>,
+    connections: Arc<AtomicUsize>,
+    stage: Arc<Stage>,
     events: mpsc::UnboundedReceiver<Event>,
+}
+
+/// What the connections of a receiver share.
+#[derive(Debug)]
+struct Stage {
+    script: Vec<Then>,
+    requests: Mutex<Vec<Request>>,
+    poured: AtomicUsize,
+    go: Notify,
 }
 
 impl Peer {
     /// Starts a receiver that does these things with its requests, in order; the last one repeats.
     pub(crate) async fn start(script: impl Into<Vec<Then>>) -> Self {
-        let script = Arc::new(script.into());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let (tell, events) = mpsc::unbounded_channel();
-        let (requests, connections) = (Arc::default(), Arc::default());
-        let peer = Self { address, requests: Arc::clone(&requests), connections: Arc::clone(&connections), events };
+        let connections = Arc::new(AtomicUsize::new(0));
+        let stage = Stage { script: script.into(), requests: Mutex::default(), poured: 0.into(), go: Notify::new() };
+        let peer = Self { address, connections: Arc::clone(&connections), stage: Arc::new(stage), events };
+        let stage = Arc::clone(&peer.stage);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                *connections.lock().expect("not poisoned") += 1;
-                let (script, requests, tell) = (Arc::clone(&script), Arc::clone(&requests), tell.clone());
+                connections.fetch_add(1, Ordering::AcqRel);
+                let (stage, tell) = (Arc::clone(&stage), tell.clone());
                 tokio::spawn(async move {
-                    let event = serve(stream, &script, &requests).await.unwrap_or(Event::Gone);
+                    let event = stage.serve(stream).await.unwrap_or(Event::Gone);
                     // A test need not listen.
                     let _ = tell.send(event);
                 });
@@ -94,12 +120,22 @@ impl Peer {
 
     /// The requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.requests.lock().expect("not poisoned").clone()
+        self.stage.requests.lock().expect("not poisoned").clone()
     }
 
     /// The connections so far.
     pub(crate) fn connections(&self) -> usize {
-        *self.connections.lock().expect("not poisoned")
+        self.connections.load(Ordering::Acquire)
+    }
+
+    /// How many bytes it has tried to write of what it repeats.
+    pub(crate) fn poured(&self) -> usize {
+        self.stage.poured.load(Ordering::Acquire)
+    }
+
+    /// Lets it do what was to be done later.
+    pub(crate) fn go(&self) {
+        self.stage.go.notify_one();
     }
 
     /// Waits for the end of a connection.
@@ -108,50 +144,81 @@ impl Peer {
     }
 }
 
-async fn serve(mut stream: TcpStream, script: &[Then], requests: &Mutex<Vec<Request>>) -> io::Result<Event> {
-    loop {
-        let request = read_request(&mut stream).await?;
-        let then = {
-            let mut requests = requests.lock().expect("not poisoned");
-            requests.push(request);
-            script.get(requests.len() - 1).or(script.last()).expect("a script").clone()
-        };
+impl Stage {
+    async fn serve(&self, mut stream: TcpStream) -> io::Result<Event> {
+        loop {
+            let mut request = read_head(&mut stream).await?;
+            let then = self.next();
+            let mut unread = request.length();
+            if !matches!(then, Then::Early(_)) {
+                request.body.resize(unread, 0);
+                stream.read_exact(&mut request.body).await?;
+                unread = 0;
+            }
+            self.requests.lock().expect("not poisoned").push(request);
+            if let Some(event) = self.act(&mut stream, then).await? {
+                return Ok(event);
+            }
+            stream.read_exact(&mut vec![0; unread]).await?;
+        }
+    }
+
+    fn next(&self) -> Then {
+        let so_far = self.requests.lock().expect("not poisoned").len();
+        self.script.get(so_far).or(self.script.last()).expect("a script").clone()
+    }
+
+    /// Gives how the connection ended, if it did.
+    async fn act(&self, stream: &mut TcpStream, then: Then) -> io::Result<Option<Event>> {
         match then {
             Then::Answer(bytes) => stream.write_all(&bytes).await?,
             Then::Close(bytes) => {
                 stream.write_all(&bytes).await?;
-                return Ok(Event::Ended);
+                return Ok(Some(Event::Ended));
             }
             Then::Reset(bytes) => {
                 stream.write_all(&bytes).await?;
                 stream.set_zero_linger()?;
-                return Ok(Event::Ended);
+                return Ok(Some(Event::Ended));
+            }
+            Then::Hang(bytes) => {
+                stream.write_all(&bytes).await?;
+                while stream.read(&mut [0; 4096]).await? > 0 {}
+                return Ok(Some(Event::Gone));
             }
             Then::Flood(first, again) => {
                 stream.write_all(&first).await?;
                 loop {
+                    self.poured.fetch_add(again.len(), Ordering::AcqRel);
                     stream.write_all(&again).await?;
                 }
             }
-            Then::Hang => {
-                stream.read_u8().await?;
+            Then::Drip(first, byte) => {
+                stream.write_all(&first).await?;
+                loop {
+                    tokio::time::sleep(PAUSE).await;
+                    stream.write_all(&[byte]).await?;
+                }
             }
+            Then::Later(bytes, then) => {
+                stream.write_all(&bytes).await?;
+                self.go.notified().await;
+                return Box::pin(self.act(stream, *then)).await;
+            }
+            Then::Early(then) => return Box::pin(self.act(stream, *then)).await,
         }
+        Ok(None)
     }
 }
 
-/// Reads a head and as many bytes as its `content-length` says.
-async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Request> {
+/// Reads a request up to its body.
+async fn read_head(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Request> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
     }
     let head = String::from_utf8(head).map_err(io::Error::other)?;
-    let mut request = Request { head, body: Vec::new() };
-    let length = request.values("content-length").first().and_then(|text| text.parse().ok()).unwrap_or(0);
-    request.body.resize(length, 0);
-    stream.read_exact(&mut request.body).await?;
-    Ok(request)
+    Ok(Request { head, body: Vec::new() })
 }
 
 /// An answer of that status with these headers and this body.
