@@ -46,7 +46,7 @@ pub async fn plan<W: World>(
             // What is known may be old: the answer to one of them tells how it stands.
             asking.extend(rest.pop());
         }
-        let Some(reach) = reach(&asking, spacing) else { return Vec::new() };
+        let Some(reach) = reach(&asking, spacing, now) else { return Vec::new() };
         let ask = PlanAsk { count: asking.len(), now, reach, spacing };
         match run.limiter().plan(&destination.name, ask, scope).await {
             Err(error) => {
@@ -104,7 +104,7 @@ fn in_time(readies: Vec<Ready>, clocks: &Clocks, spacing: Spacing, now: Timestam
     let mut clock = clocks.plan.unwrap_or(start).max(start);
     readies.into_iter().partition(|ready| {
         let time = clock.minus(spacing.plan_tol).max(start);
-        let fits = clocks.real_time(time).timestamp() <= ready.deadline;
+        let fits = clocks.real_time(time).timestamp() <= usable(ready.deadline, now);
         if fits {
             clock = clock.plus(spacing.plan_step);
         }
@@ -112,9 +112,15 @@ fn in_time(readies: Vec<Ready>, clocks: &Clocks, spacing: Spacing, now: Timestam
     })
 }
 
+/// The latest planned time that is of use: a wake-up may be late, so it is a little before the deadline. What is waited
+/// for in this invocation needs no wake-up.
+fn usable(deadline: Timestamp, now: Timestamp) -> Timestamp {
+    deadline.minus(INLINE).max(deadline.min(now.plus(INLINE)))
+}
+
 /// How far the first of these times may be for each of them to be before its delivery's deadline (LIM-6).
-fn reach(readies: &[Ready], spacing: Spacing) -> Option<Timestamp> {
-    let first = |(i, ready): (usize, &Ready)| ready.deadline.micros().minus(spacing.plan_step.times(i)).0;
+fn reach(readies: &[Ready], spacing: Spacing, now: Timestamp) -> Option<Timestamp> {
+    let first = |(i, ready): (usize, &Ready)| usable(ready.deadline, now).micros().minus(spacing.plan_step.times(i)).0;
     readies.iter().enumerate().map(first).min().map(|micros| Timestamp::from_millis(micros.div_euclid(1000)))
 }
 

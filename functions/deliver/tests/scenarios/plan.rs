@@ -114,6 +114,22 @@ fn lim_6_nothing_is_booked_for_what_would_be_past_its_deadline() {
 }
 
 #[test]
+fn lim_6_a_time_that_a_late_wake_up_would_miss_is_not_booked() {
+    let check = |ahead: u64, deadline: u64, planned: bool| {
+        let world = World::with(&steady());
+        world.set_clocks(planned_until(ahead));
+        world.deliver(&[event("a:1").by(at(deadline)).first()]);
+        let booked = world.clocks().plan > planned_until(ahead).plan;
+        assert_eq!(booked, planned, "{ahead} ms ahead, {deadline} ms left");
+    };
+    check(20_000, 21_000, true);
+    check(20_000, 20_999, false);
+    // LIM-4: what is waited for here needs no wake-up.
+    check(900, 900, true);
+    check(900, 899, false);
+}
+
+#[test]
 fn lim_8_without_the_limiters_store_nothing_is_sent_and_messages_come_back() {
     for members in [slow(), json!({})] {
         let world = World::with(&members);
