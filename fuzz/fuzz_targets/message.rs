@@ -1,0 +1,4 @@
+//! libFuzzer's way into `lapse_fuzz::message`. Owns nothing: what must hold is there.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| lapse_fuzz::message::check(data));
