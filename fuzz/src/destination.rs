@@ -35,7 +35,8 @@ pub fn check(data: &[u8]) {
 fn with_other_secrets(mut row: Map<String, Value>) -> Map<String, Value> {
     for secret in row.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Value::String(text) = secret {
-            *text = if Secret::parse(text).is_ok() { OTHER_SECRET } else { "none" }.to_owned();
+            let other = if Secret::parse(text).is_ok() { OTHER_SECRET } else { "none" };
+            other.clone_into(text);
         }
     }
     for value in row.get_mut("headers").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
