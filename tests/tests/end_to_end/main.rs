@@ -7,6 +7,7 @@
 mod answers;
 mod bad_input;
 mod holds;
+mod lanes;
 mod messages;
 mod secrecy;
 
