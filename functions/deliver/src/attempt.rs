@@ -7,7 +7,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lapse_policy::booking::LATE;
 use lapse_policy::classifier::{Answer, Class, Outcome};
 use lapse_policy::clock::{Clocks, Spacing};
 use lapse_policy::decision::{Action, Attempt, Decision, decide};
@@ -76,6 +75,7 @@ async fn start<W: World>(
     mut ready: Ready,
 ) -> Result<(Ready, Option<Micros>), (Box<Ready>, Intent)> {
     let clock = run.world.clock();
+    let late = target.spacing.map_or(Duration::ZERO, |spacing| spacing.late);
     for _ in 0..MOST_BOOKINGS {
         if let Some(not_before) = ready.not_before {
             clock.sleep_until(not_before).await;
@@ -114,7 +114,7 @@ async fn start<W: World>(
         if now > ready.deadline || !fits(run, &target.destination) {
             break;
         }
-        if place.is_none_or(|place| now.since(place.timestamp()) <= LATE) {
+        if place.is_none_or(|place| now.since(place.timestamp()) <= late) {
             return Ok((ready, place));
         }
     }

@@ -10,8 +10,6 @@ use crate::timestamp::{Micros, Timestamp};
 
 /// A place within this is waited for in the invocation; a later one is not (LIM-4, LIM-5).
 pub const INLINE: Duration = Duration::from_secs(1);
-/// A request that would start later than this after its place books again (LIM-5).
-pub const LATE: Duration = Duration::from_millis(250);
 /// `n` places that were booked on one clock (LIM-2), in that clock's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {

@@ -12,6 +12,10 @@ use crate::timestamp::{Micros, Timestamp};
 /// What the plan's tolerance is less than the gate's (LIM-3): a wake-up's own delay. Floor seconds need none: who wakes
 /// early waits for a place within [`crate::booking::INLINE`]. More would keep the burst from a backlog.
 const PLAN_MARGIN: Micros = Micros(350_000);
+/// A request that would start later than this after its place books again, whatever the jitter (LIM-5).
+pub const LATE: Duration = Duration::from_millis(250);
+/// One that is no later than this never does: a crowded machine would only book again and again.
+const LATE_LEAST: Duration = Duration::from_millis(50);
 /// The plan runs at this share of the rate, in percent (LIM-3).
 const PLAN_PERCENT: i64 = 98;
 
@@ -26,16 +30,20 @@ pub struct Spacing {
     pub plan_step: Micros,
     /// How far before the plan's clock a planned time may be.
     pub plan_tol: Micros,
+    /// How late after its place a request may start.
+    pub late: Duration,
 }
 
 impl Spacing {
-    /// The distances of a rate (LIM-3, LIM-5). Divisions round up: slower, never faster.
+    /// The distances of a rate (LIM-3, LIM-5). Divisions round up: slower, never faster. Whoever starts late moves the
+    /// distances as the network does, so lateness has no more room than the jitter.
     #[must_use]
     pub fn of(rate: Rate, jitter: Duration) -> Self {
         let ceil = |a: i64, b: i64| a / b + i64::from(a % b > 0);
         let burst = i64::from(rate.burst.get());
         let step = ceil(i64::from(rate.per_seconds.get()) * 1_000_000, i64::from(rate.limit.get()));
         let tol = step.saturating_mul(burst - 1);
+        let late = if jitter.is_zero() { LATE } else { jitter.clamp(LATE_LEAST, LATE) };
         let jitter = Micros::of(jitter).0;
         let (gate_step, gate_tol) =
             if tol >= jitter { (step, tol - jitter) } else { (step.max(ceil(step + jitter, burst)), 0) };
@@ -44,6 +52,7 @@ impl Spacing {
             gate_tol: Micros(gate_tol),
             plan_step: Micros(ceil(gate_step.saturating_mul(100), PLAN_PERCENT)),
             plan_tol: Micros(gate_tol).minus(PLAN_MARGIN).max(Micros(0)),
+            late,
         }
     }
 }

@@ -19,7 +19,7 @@ fn spacing(limit: u32, per_seconds: u32, burst: u32, jitter_ms: u64) -> Spacing 
 /// The four distances in µs.
 #[track_caller]
 fn check_spacing(label: &str, spacing: Spacing, gate: (i64, i64), plan: (i64, i64)) {
-    let Spacing { gate_step, gate_tol, plan_step, plan_tol } = spacing;
+    let Spacing { gate_step, gate_tol, plan_step, plan_tol, late: _ } = spacing;
     assert_eq!((gate_step.0, gate_tol.0), gate, "{label}: gate");
     assert_eq!((plan_step.0, plan_tol.0), plan, "{label}: plan");
 }
@@ -55,6 +55,14 @@ fn lim_5_a_burst_smaller_than_the_jitter_spreads_the_requests() {
     check_spacing("10,000/s, burst 1000", spacing(10_000, 1, 1000, 150), (151, 0), (155, 0));
     check_spacing("never nearer than T", spacing(10_000, 1, 1500, 150), (101, 0), (104, 0));
     check_spacing("switched off", spacing(50, 1, 1, 0), (20_000, 0), (20_409, 0));
+}
+
+#[test]
+fn lim_5_a_request_may_be_as_late_as_the_network_and_no_more() {
+    for (jitter_ms, late_ms) in [(0, 250), (1, 50), (50, 50), (51, 51), (150, 150), (250, 250), (10_000, 250)] {
+        let late = spacing(50, 1, 50, jitter_ms).late;
+        assert_eq!(late, Duration::from_millis(late_ms), "jitter of {jitter_ms} ms");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use lapse_policy::booking::{GateAsk, LATE, PlanAsk};
+use lapse_policy::booking::{GateAsk, PlanAsk};
 use lapse_policy::clock::{Clocks, Spacing, Write};
 use lapse_policy::destination::Rate;
 use lapse_policy::timestamp::{Micros, Timestamp};
@@ -238,13 +238,13 @@ impl<'a> World<'a> {
         after
     }
 
-    /// A request starts at its place, at most [`LATE`] after it, or books again (LIM-5).
+    /// A request starts at its place, at most so late after it, or books again (LIM-5).
     fn start(&mut self, worker: usize, places: impl Iterator<Item = Micros>, late_ms: u64) {
         for place in places {
             // By the worker's own clock, which wakes at whole milliseconds.
             let woken = place.timestamp().plus(Duration::from_millis(late_ms));
             let true_us = woken.micros().0 - START.micros().0 - self.trace.skew[worker] * 1000;
-            if Duration::from_millis(late_ms) <= LATE {
+            if Duration::from_millis(late_ms) <= self.spacing.late {
                 self.started.push(true_us);
             } else {
                 self.again.push(Reverse((u64::try_from(true_us / 1000).unwrap_or(0), worker)));
@@ -295,7 +295,8 @@ proptest! {
 
     #[test]
     fn lim_5_late_starts_add_no_more_than_their_lateness(trace in traces()) {
-        World::new(&trace).run(u64::MAX).check(spread(trace.jitter, LATE))?;
+        let late = Spacing::of(trace.rate, trace.jitter).late;
+        World::new(&trace).run(u64::MAX).check(spread(trace.jitter, late))?;
     }
 }
 

@@ -38,7 +38,7 @@ fn rate(per_second: u32, burst: u32) -> Value {
 #[track_caller]
 fn assert_bound(fleet: &Fleet, per_second: u32, differ: Duration) {
     let step = Micros(1_000_000 / i64::from(per_second));
-    let slack = Micros::of(2 * differ + Duration::from_millis(250 - 150));
+    let slack = Micros::of(2 * differ);
     let most = step.times(usize::try_from(per_second).expect("small")).plus(slack);
     let densest = fleet.traffic("catalog").densest(step);
     assert!(densest <= most, "LIM-5: {densest:?} is more than {most:?}");

@@ -28,7 +28,7 @@ fn lim_5_requests_start_at_their_places() {
 
 #[test]
 fn lim_5_a_request_that_would_start_late_books_again() {
-    for (label, takes, books) in [("in time", 250, 0), ("late", 251, 1)] {
+    for (label, takes, books) in [("in time", 150, 0), ("late", 151, 1)] {
         let world = World::new();
         world.ledger.writes.then(Fault::Slow(Duration::from_millis(takes)));
         assert_eq!(world.deliver(&[event("a:1").first()]).remaining, [0_usize; 0], "{label}");
