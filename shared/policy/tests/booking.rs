@@ -39,7 +39,8 @@ fn gate(count: usize) -> GateAsk {
 fn plan(count: usize, reach: Timestamp) -> PlanAsk {
     let gate_step = Micros(9800);
     let none = Micros(0);
-    let spacing = Spacing { gate_step, gate_tol: none, plan_step: Micros(10_000), plan_tol: none, late: Duration::ZERO };
+    let spacing =
+        Spacing { gate_step, gate_tol: none, plan_step: Micros(10_000), plan_tol: none, late: Duration::ZERO };
     PlanAsk { count, now: NOW, reach, spacing }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use lapse_deliver::tally::Counts;
 use lapse_local::partner::{Checks, Seen};
 use lapse_policy::booking::INLINE;
-use lapse_policy::clock::LATE;
 use lapse_policy::clock::Clocks;
+use lapse_policy::clock::LATE;
 use lapse_policy::timestamp::Timestamp;
 use serde::Serialize;
 
