@@ -30,7 +30,7 @@ fn sources() -> BTreeMap<String, String> {
     }
     let root = root();
     let mut found = Vec::new();
-    for folder in ["functions", "fuzz", "shared", "infra/cli", "infra/local", "tests"] {
+    for folder in ["functions", "shared", "infra/cli", "infra/local", "tests"] {
         walk(&root.join(folder), &mut found);
     }
     let name = |path: &PathBuf| path.strip_prefix(&root).expect("below the root").to_string_lossy().into_owned();
@@ -68,7 +68,7 @@ fn arrows_between_crates_point_one_way() {
         ("functions/expiry", &["lapse-aws", "lapse-policy"]),
         ("functions/receiver", &["lapse-aws", "lapse-policy"]),
         ("functions/triage", &["lapse-aws", "lapse-policy"]),
-        ("fuzz", &["lapse-aws", "lapse-policy", "lapse-receiver"]),
+        ("tests/fuzz", &["lapse-aws", "lapse-policy", "lapse-receiver"]),
         ("infra/local", &["lapse-aws", "lapse-policy"]),
         ("infra/cli", &["lapse-aws", "lapse-local", "lapse-policy"]),
         ("tests/engines", &["lapse-local"]),
@@ -190,7 +190,7 @@ fn named(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// What is code and what is test: a test folder, a `tests` file, `fuzz`, or what follows `#[cfg(test)]`.
+/// What is code and what is test: a test folder, a `tests` file, or what follows `#[cfg(test)]`.
 fn code_and_tests() -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut code, mut tests) = (BTreeSet::new(), BTreeSet::new());
     for (path, text) in sources() {
@@ -198,7 +198,7 @@ fn code_and_tests() -> (BTreeSet<String>, BTreeSet<String>) {
         if path.ends_with("tests/tidy.rs") {
             continue;
         }
-        if path.contains("tests/") || path.starts_with("fuzz/") {
+        if path.contains("tests/") {
             tests.extend(named(&text));
         } else {
             let mut parts = text.splitn(2, "#[cfg(test)]");

@@ -83,7 +83,7 @@ fn run(target: &str, check: fn(&[u8])) {
 
 #[expect(clippy::print_stdout, reason = "shown where the test fails")]
 fn announce(target: &str, seed: &str) {
-    println!("fuzz/seeds/{target}/{seed}");
+    println!("tests/fuzz/seeds/{target}/{seed}");
 }
 
 #[test]
