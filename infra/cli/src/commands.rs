@@ -155,7 +155,7 @@ pub fn read_input(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// The workspace: the nearest folder above with the template in it, else where this command was built.
-fn root() -> Result<PathBuf> {
+pub fn root() -> Result<PathBuf> {
     let has_template = |path: &&Path| path.join("infra/sam/template.yaml").is_file();
     let here = std::env::current_dir().context("cannot tell the current folder")?;
     let built = PathBuf::from(env!("CARGO_MANIFEST_DIR"));

@@ -5,6 +5,7 @@
 pub mod columns;
 pub mod commands;
 pub mod demo;
+pub mod deployed;
 pub mod explain;
 pub mod guard;
 pub mod jsonl;

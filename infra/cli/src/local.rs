@@ -11,7 +11,9 @@ use serde_json::json;
 
 use crate::commands::{print, say};
 
-fn state(root: &Path) -> PathBuf {
+/// Where the stack that `up` leaves running keeps its record.
+#[must_use]
+pub fn state(root: &Path) -> PathBuf {
     root.join(".lapse/local")
 }
 
