@@ -7,4 +7,5 @@ pub mod ground;
 pub mod letters;
 pub mod patience;
 pub mod perf;
+pub mod sim;
 pub mod witness;

@@ -134,8 +134,10 @@ fn full<W: World>(
 ) -> (Ready, Intent) {
     let left = ready.deadline.since(now);
     let intent = match clocks.paused(now) {
-        Some(end) => Intent::Wait(hold(run, end, end, ready.deadline, now), None),
-        None if left < destination.timeout => {
+        // Not sooner than others whose claim is undone: near its end it would be received over and over until then.
+        Some(end) => Intent::Wait(hold(run, end, end, ready.deadline, now).max(now.plus(UNDONE)), None),
+        // A half that is waited for here would be looked at over and over.
+        None if left < destination.timeout.max(2 * INLINE) => {
             let error = "the destination's rate has no place before the deadline".to_owned();
             Intent::Dead(Reason::NoPlaceBeforeDeadline, Some(error))
         }

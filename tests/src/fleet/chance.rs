@@ -7,9 +7,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use lapse_policy::ports::Chance;
+use lapse_policy::ports::{Chance, Clock as _, Unavailable};
+use lapse_policy::timestamp::Timestamp;
 
+use super::bugs::Bug;
 use super::time::Time;
+use super::weather::{Fate, Odds, Part, Weather};
 
 /// A handle to one source of chance.
 #[derive(Debug, Clone)]
@@ -67,23 +70,89 @@ impl Chance for Dice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub u64, pub u64);
 
-/// A way that takes a random time.
+/// How often the SDK tries a call (its standard mode).
+const TRIES: u32 = 3;
+/// One try of a call whose reply never comes (`lapse_aws::clients`).
+const TRY: Span = Span(300, 700);
+/// A call that is refused outright, and the SDK's wait before it tries again.
+const AGAIN: Span = Span(10, 150);
+
+/// The way to a part of the world and back.
 #[derive(Debug, Clone)]
 pub struct Way {
     time: Time,
     dice: Dice,
     takes: Span,
+    part: Part,
+    weather: Weather,
 }
 
 impl Way {
-    /// A way that takes so long, each time anew.
+    /// A way that takes so long, each time anew, in either direction.
     #[must_use]
-    pub fn new(time: Time, dice: Dice, takes: Span) -> Self {
-        Self { time, dice, takes }
+    pub fn new(time: Time, dice: Dice, takes: Span, part: Part, weather: Weather) -> Self {
+        Self { time, dice, takes, part, weather }
     }
 
-    /// Goes it once.
+    /// What goes wrong on it.
+    #[must_use]
+    pub fn weather(&self) -> &Weather {
+        &self.weather
+    }
+
+    /// How often its part fails now.
+    #[must_use]
+    pub fn odds(&self) -> Odds {
+        self.weather.odds(self.part)
+    }
+
+    /// What happens to one entry of a batch call.
+    #[must_use]
+    pub fn fate_of_entry(&self) -> Fate {
+        self.weather.fate_of_entry(self.part)
+    }
+
+    /// Whether a planted bug is there.
+    #[must_use]
+    pub fn has(&self, bug: Bug) -> bool {
+        self.weather.has(bug)
+    }
+
+    /// True time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.time.now()
+    }
+
+    /// Goes it once, in one direction.
     pub async fn go(&self) {
         self.time.pass(self.dice.span(self.takes)).await;
+    }
+
+    /// Calls, as the SDK does: what gets lost is tried again, so that an effect may come to pass twice; the answer is
+    /// the last one. An error means that it may or may not have come to pass.
+    pub async fn call<T>(&self, mut effect: impl FnMut() -> T) -> Result<T, Unavailable> {
+        for _ in 0..TRIES {
+            self.go().await;
+            match self.weather.fate(self.part) {
+                Fate::Fine => {
+                    let answer = effect();
+                    self.go().await;
+                    return Ok(answer);
+                }
+                Fate::Lost => self.time.pass(self.dice.span(AGAIN)).await,
+                Fate::ReplyLost => {
+                    effect();
+                    self.time.pass(self.dice.span(TRY)).await;
+                }
+                Fate::Fails => break,
+                Fate::FailsDone => {
+                    effect();
+                    break;
+                }
+            }
+        }
+        self.time.pass(self.dice.span(TRY)).await;
+        Err(Unavailable { operation: "a call", cause: format!("{:?} did not answer", self.part) })
     }
 }

@@ -5,21 +5,28 @@
 //! rules, nor let anything but the seed decide the course.
 //!
 //! What is simulated: queue and mapping as documented (see `queue` and `mapping`), stores that answer after a few
-//! milliseconds by the policy's own model, clocks that may differ. What is not: faults of any of them.
+//! milliseconds by the policy's own model, clocks that may differ. Faults are there for `sim`, which makes the weather;
+//! here it is fair.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a fleet is set up by tests, which fail as it does")]
 
+pub mod bugs;
 pub mod chance;
 pub mod lanes;
+pub mod lot;
 pub mod mapping;
+pub mod moods;
 pub mod queue;
 pub mod receivers;
 pub mod report;
 pub mod sandbox;
 pub mod schedule;
+pub mod steps;
 pub mod stores;
 pub mod time;
 pub mod traffic;
+pub mod weather;
+pub mod world;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,19 +38,14 @@ use lapse_policy::ports::Clock as _;
 use lapse_policy::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
 
-use chance::{Dice, Span, Way};
-use lanes::LanesTable;
+use chance::{Dice, Span};
 use mapping::Mapping;
 use queue::Queue;
-use receivers::{Behaviour, Receivers};
-use sandbox::{Sandbox, Shared};
-use schedule::ScheduleTable;
-use stores::{DestinationsTable, LedgerTable, LimitsTable};
-use time::{SandboxClock, Time};
+use receivers::Behaviour;
+use sandbox::Shared;
+use time::Time;
 use traffic::Traffic;
-
-/// A call of a store or a queue, one way.
-const CALL: Span = Span(1, 2);
+use world::World;
 
 /// How a fleet is set up.
 #[derive(Debug, Clone, Copy)]
@@ -91,27 +93,13 @@ impl Fleet {
     /// A fleet that polls from the start.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let (time, dice) = (Time::default(), Dice::new(settings.seed));
-        let way = || Way::new(time.clone(), dice.fork(), CALL);
-        let world = Shared {
-            ledger: LedgerTable::new(way()),
-            limits: LimitsTable::new(way()),
-            lanes: LanesTable::new(way()),
-            destinations: DestinationsTable::new(way()),
-            receivers: Receivers::new(time.clone(), dice.fork()),
-            deliveries: Queue::new(time.clone(), dice.fork(), way()),
-            failures: Queue::new(time.clone(), dice.fork(), way()),
-            schedule: ScheduleTable::new(way()),
-        };
-        world.schedule.tick_each_minute(&time, &world.deliveries);
-        let sandbox = |_| {
-            let ahead = dice.span(Span(0, 2 * settings.skew_ms)).as_millis();
-            let ahead = i64::try_from(ahead).unwrap_or(0) - i64::try_from(settings.skew_ms).unwrap_or(0);
-            Rc::new(Sandbox::new(world.clone(), SandboxClock::new(time.clone(), ahead), dice.fork()))
-        };
-        let sandboxes = (0..settings.workers).map(sandbox).collect();
-        let mapping = Mapping::start(&time, dice.fork(), world.deliveries.clone(), sandboxes);
-        Self { time, world, mapping, dice, producers: Rc::default(), offered: Rc::default() }
+        let World { time, dice, shared, mapping, .. } = World::new(world::Settings {
+            seed: settings.seed,
+            workers: settings.workers,
+            skew_ms: settings.skew_ms,
+            ..world::Settings::default()
+        });
+        Self { time, world: shared, mapping, dice, producers: Rc::default(), offered: Rc::default() }
     }
 
     /// A destination: what every row has and these members; and a receiver that takes 20 to 80 ms.

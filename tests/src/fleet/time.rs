@@ -233,23 +233,28 @@ impl Signal {
 #[derive(Debug, Clone)]
 pub struct SandboxClock {
     time: Time,
-    ahead_ms: i64,
+    ahead_ms: Rc<Cell<i64>>,
 }
 
 impl SandboxClock {
     /// A clock that is so far ahead; negative is behind.
     #[must_use]
     pub fn new(time: Time, ahead_ms: i64) -> Self {
-        Self { time, ahead_ms }
+        Self { time, ahead_ms: Rc::new(Cell::new(ahead_ms)) }
+    }
+
+    /// Sets it: from now on it is so far ahead.
+    pub fn set(&self, ahead_ms: i64) {
+        self.ahead_ms.set(ahead_ms);
     }
 }
 
 impl Clock for SandboxClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.time.now().millis() + self.ahead_ms)
+        Timestamp::from_millis(self.time.now().millis() + self.ahead_ms.get())
     }
 
     fn sleep_until(&self, at: Timestamp) -> impl Future<Output = ()> {
-        self.time.sleep_until(Timestamp::from_millis(at.millis() - self.ahead_ms))
+        self.time.sleep_until(Timestamp::from_millis(at.millis() - self.ahead_ms.get()))
     }
 }

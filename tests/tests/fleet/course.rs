@@ -7,17 +7,19 @@ use std::time::Duration;
 use lapse_policy::ports::{Accepted, Clock as _, Outbox as _, Outgoing, Visibility as _};
 use lapse_policy::schedule::Origin;
 use lapse_tests::fleet::chance::{Dice, Span, Way};
-use lapse_tests::fleet::queue::Queue;
+use lapse_tests::fleet::queue::{Queue, Settings};
 use lapse_tests::fleet::receivers::Behaviour;
+use lapse_tests::fleet::steps::Eyes;
 use lapse_tests::fleet::time::{Time, at};
 use lapse_tests::fleet::traffic::Traffic;
-use lapse_tests::fleet::{Settings, name};
+use lapse_tests::fleet::weather::{Part, Weather};
+use lapse_tests::fleet::{self, name};
 
 use crate::{catalog, rate};
 
 fn course(seed: u64) -> (Traffic, u64) {
     let allows = Behaviour::Enforces { per_second: 20, burst: 5, retry_after: None };
-    let fleet = catalog(Settings { seed, workers: 10, skew_ms: 500 }, &rate(25, 25), allows);
+    let fleet = catalog(fleet::Settings { seed, workers: 10, skew_ms: 500 }, &rate(25, 25), allows);
     fleet.offer("catalog", 300);
     assert!(fleet.drain(at(600_000)));
     (fleet.traffic("catalog"), fleet.time.polls())
@@ -32,8 +34,9 @@ fn the_same_seed_takes_the_same_course() {
 /// A queue without latency, and its clock.
 fn queue() -> (Time, Queue) {
     let time = Time::default();
-    let way = Way::new(time.clone(), Dice::new(2), Span(0, 0));
-    (time.clone(), Queue::new(time, Dice::new(1), way))
+    let weather = Weather::fair(Dice::new(3));
+    let way = Way::new(time.clone(), Dice::new(2), Span(0, 0), Part::Deliveries, weather);
+    (time.clone(), Queue::new(Settings::deliveries(), time, Dice::new(1), way, Eyes::default()))
 }
 
 fn run(time: &Time, task: impl Future<Output = ()> + 'static) {

@@ -49,7 +49,8 @@ fn lim_4_wake_ups_three_seconds_late_neither_break_the_limit_nor_stop_the_drain(
         let figures = fleet.figures("catalog");
         assert!(drained, "{figures:?}");
         assert_eq!((figures.delivered, figures.requests), (500, 500));
-        assert!(figures.drained_s <= 500.0 / 9.8 / 0.8, "{figures:?}");
+        // 8 s late costs as much at the end, and sometimes once more on the way.
+        assert!(figures.drained_s <= 500.0 / 9.8 / 0.7, "{figures:?}");
         assert_bound(&fleet, 10, SKEW);
     }
 }

@@ -134,6 +134,16 @@ fn lim_7_what_is_planned_during_a_pause_waits_for_its_end() {
 }
 
 #[test]
+fn lim_6_a_full_plan_near_the_end_of_a_pause_is_not_looked_at_over_and_over() {
+    for (label, end, deadline) in [("its end", at(600), at(30_000)), ("the deadline", at(20_000), at(600))] {
+        let world = World::with(&steady());
+        world.set_clocks(Clocks { plan: Some(at(60_000).micros()), ..paused_until(end) });
+        world.deliver(&[event("a:1").by(deadline).first()]);
+        assert_eq!((world.state("a:1"), world.hidden()), (State::Waiting, vec![1]), "{label}: not for 0 s");
+    }
+}
+
+#[test]
 fn cls_8_410_pauses_the_destination_for_an_operator_and_keeps_its_other_events() {
     let world = World::with(&steady());
     world.receivers.reply("a:1", &[Reply::Status(410)]);

@@ -92,6 +92,19 @@ fn lim_6_a_full_plan_with_less_than_a_timeout_left_is_the_end() {
 }
 
 #[test]
+fn lim_6_a_full_plan_with_hardly_any_time_left_is_the_end_even_where_a_timeout_would_fit() {
+    let mut short = slow();
+    short["timeout_ms"] = json!(500);
+    for (left_ms, state) in [(1_900, State::Dead), (2_200, State::Waiting)] {
+        let world = World::with(&short);
+        world.set_clocks(planned_until(100_000));
+        world.deliver(&[event("a:1").by(at(left_ms)).first()]);
+        assert_eq!(world.state("a:1"), state, "{left_ms} ms left: never hidden for 0 s, over and over");
+        assert_eq!(world.hidden(), if state == State::Waiting { vec![1] } else { vec![] }, "{left_ms} ms left");
+    }
+}
+
+#[test]
 fn lim_6_a_time_past_its_own_deadline_is_none_although_the_batchs_latest_is_later() {
     let world = World::with(&slow());
     let by = |id: &str, ms| event(id).by(at(ms)).first();
