@@ -43,7 +43,7 @@ fn level(environment: &Environment<'_>) -> Result<LevelFilter, InvalidSetting> {
 }
 
 /// One flat JSON object per event: a line reads alone and queries well.
-fn subscriber<W>(level: LevelFilter, writer: W) -> impl Subscriber + Send + Sync
+pub fn subscriber<W>(level: LevelFilter, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {

@@ -31,9 +31,10 @@ pub mod world;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use lapse_policy::names::DestinationName;
+use lapse_policy::names::{DeliveryKey, DestinationName, EventId};
 use lapse_policy::ports::Clock as _;
 use lapse_policy::timestamp::Timestamp;
 use serde_json::{Map, Value, json};
@@ -43,6 +44,7 @@ use mapping::Mapping;
 use queue::Queue;
 use receivers::Behaviour;
 use sandbox::Shared;
+use steps::Eyes;
 use time::Time;
 use traffic::Traffic;
 use world::World;
@@ -73,6 +75,8 @@ pub struct Fleet {
     pub world: Shared,
     /// The event source.
     pub mapping: Mapping,
+    /// Through these it can be watched.
+    pub eyes: Eyes,
     dice: Dice,
     producers: Rc<Cell<usize>>,
     offered: Rc<RefCell<BTreeMap<DestinationName, u64>>>,
@@ -93,13 +97,13 @@ impl Fleet {
     /// A fleet that polls from the start.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let World { time, dice, shared, mapping, .. } = World::new(world::Settings {
+        let World { time, dice, shared, mapping, eyes, .. } = World::new(world::Settings {
             seed: settings.seed,
             workers: settings.workers,
             skew_ms: settings.skew_ms,
             ..world::Settings::default()
         });
-        Self { time, world: shared, mapping, dice, producers: Rc::default(), offered: Rc::default() }
+        Self { time, world: shared, mapping, eyes, dice, producers: Rc::default(), offered: Rc::default() }
     }
 
     /// A destination: what every row has and these members; and a receiver that takes 20 to 80 ms.
@@ -132,14 +136,22 @@ impl Fleet {
         let count = u64::try_from(stream.lasting.as_micros()).unwrap_or(0) / turn;
         let (time, dice) = (self.time.clone(), self.dice.fork());
         let producer = self.producer();
-        self.producers.set(self.producers.get() + 1);
-        self.time.spawn(async move {
+        self.busy(async move {
             for n in 0..count {
                 let chance = dice.roll() % turn;
                 time.sleep_until(start.plus(Duration::from_micros(n * turn + chance))).await;
                 producer.put(&destination, stream.deadline);
             }
-            producer.producers.set(producer.producers.get() - 1);
+        });
+    }
+
+    /// Starts something that a drain waits for.
+    pub fn busy(&self, work: impl Future<Output = ()> + 'static) {
+        let producers = Rc::clone(&self.producers);
+        producers.set(producers.get() + 1);
+        self.time.spawn(async move {
+            work.await;
+            producers.set(producers.get() - 1);
         });
     }
 
@@ -177,27 +189,36 @@ impl Fleet {
         self.producer().put(destination, deadline);
     }
 
-    fn producer(&self) -> Producer {
-        Producer {
-            time: self.time.clone(),
-            queue: self.world.deliveries.clone(),
-            producers: Rc::clone(&self.producers),
-            offered: Rc::clone(&self.offered),
-        }
+    /// Someone who offers events.
+    #[must_use]
+    pub fn producer(&self) -> Producer {
+        Producer { time: self.time.clone(), queue: self.world.deliveries.clone(), offered: Rc::clone(&self.offered) }
     }
 }
 
 /// Puts events into the queue; their payload says when.
-struct Producer {
+#[derive(Debug)]
+pub struct Producer {
     time: Time,
     queue: Queue,
-    producers: Rc<Cell<usize>>,
     offered: Rc<RefCell<BTreeMap<DestinationName, u64>>>,
 }
 
 impl Producer {
-    fn put(&self, destination: &DestinationName, deadline: Option<Duration>) {
-        let now = self.time.now();
+    /// An event for now.
+    pub fn put(&self, destination: &DestinationName, deadline: Option<Duration>) {
+        let (_, body) = self.event(destination, self.time.now(), deadline);
+        self.queue.put(body, destination);
+    }
+
+    /// A new event of that time, and its body.
+    #[must_use]
+    pub fn event(
+        &self,
+        destination: &DestinationName,
+        now: Timestamp,
+        deadline: Option<Duration>,
+    ) -> (DeliveryKey, Arc<str>) {
         let number = {
             let mut offered = self.offered.borrow_mut();
             let number = offered.entry(destination.clone()).or_default();
@@ -209,7 +230,8 @@ impl Producer {
             r#"{{"v":1,"id":"e:{number}","destination":"{destination}","type":"t","occurred_at":"{now}"{deadline},"payload":{}}}"#,
             now.millis()
         );
-        self.queue.put(body.into(), destination);
+        let id = EventId::parse(&format!("e:{number}")).expect("an event id");
+        (DeliveryKey { destination: destination.clone(), id }, body.into())
     }
 }
 

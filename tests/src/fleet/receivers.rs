@@ -20,7 +20,7 @@ use super::chance::{Dice, Span};
 use super::moods::Mood;
 use super::steps::{Eyes, Step};
 use super::time::{Signal, Time, first};
-use super::traffic::{Request, Traffic};
+use super::traffic::{Request, Traffic, percentiles_of};
 use super::weather::{Fault, Weather};
 
 /// What a receiver does with a request.
@@ -120,6 +120,14 @@ impl Receivers {
     #[must_use]
     pub fn traffic(&self, destination: &DestinationName) -> Traffic {
         self.with(destination, |receiver| receiver.traffic.clone()).unwrap_or_default()
+    }
+
+    /// How late the delivered events of these were sent, all in all.
+    #[must_use]
+    pub fn lateness<const N: usize>(&self, of: &[&DestinationName], percentiles: [usize; N]) -> [Duration; N] {
+        let all = self.all.borrow();
+        let requests = of.iter().filter_map(|name| all.get(*name)).flat_map(|receiver| receiver.traffic.late());
+        percentiles_of(requests.collect(), percentiles)
     }
 
     fn with<T>(&self, destination: &DestinationName, look: impl FnOnce(&mut Receiver) -> T) -> Option<T> {

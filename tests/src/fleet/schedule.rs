@@ -57,6 +57,12 @@ impl ScheduleTable {
         self.rows.borrow().len()
     }
 
+    /// How many of them are parked deliveries. Looks at each.
+    #[must_use]
+    pub fn parked(&self) -> usize {
+        self.rows.borrow().values().filter(|(_, origin)| *origin == Origin::Resumed).count()
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -70,12 +76,6 @@ impl ScheduleTable {
         let first = |shard| rows.range((shard, String::new())..(shard + 1, String::new())).next();
         let due = (0..SHARDS).filter_map(first).filter_map(|((_, due), _)| RowKey::parse(due).ok());
         due.map(|key| key.due).min()
-    }
-
-    /// The bodies of all rows.
-    #[must_use]
-    pub fn bodies(&self) -> Vec<Arc<str>> {
-        self.rows.borrow().values().map(|(body, _)| Arc::clone(body)).collect()
     }
 
     /// A row that is simply there; one of the same key is replaced.

@@ -4,7 +4,7 @@
 //! Owns: what a store does with a write, and counting. Must not: know rules; conditions are those of the ports.
 //! Reads are strongly consistent, as every read of the ports is; TTL takes records days late.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -64,6 +64,12 @@ impl LedgerTable {
     #[must_use]
     pub fn entries(&self, destination: &DestinationName) -> Entries {
         self.entries.borrow().get(destination).copied().unwrap_or_default()
+    }
+
+    /// The counts of all.
+    #[must_use]
+    pub fn all_entries(&self) -> Vec<Entries> {
+        self.entries.borrow().values().copied().collect()
     }
 
     /// A delivery's record.
@@ -212,6 +218,12 @@ impl LimitsTable {
         self.items.borrow().get(destination).map(|(_, bookings)| *bookings).unwrap_or_default()
     }
 
+    /// The counts of all.
+    #[must_use]
+    pub fn all_bookings(&self) -> Vec<Bookings> {
+        self.items.borrow().values().map(|(_, bookings)| *bookings).collect()
+    }
+
     /// What an operator does to an item.
     pub fn change(&self, destination: &DestinationName, change: impl FnOnce(Clocks) -> Clocks) {
         let mut items = self.items.borrow_mut();
@@ -287,6 +299,7 @@ impl Limits for LimitsTable {
 #[derive(Debug, Clone)]
 pub struct DestinationsTable {
     way: Way,
+    reads: Rc<Cell<u64>>,
     rows: Rc<RefCell<HashMap<DestinationName, Map<String, Value>>>>,
 }
 
@@ -294,12 +307,18 @@ impl DestinationsTable {
     /// Without rows.
     #[must_use]
     pub fn new(way: Way) -> Self {
-        Self { way, rows: Rc::default() }
+        Self { way, reads: Rc::default(), rows: Rc::default() }
     }
 
     /// Puts a row, or replaces it.
     pub fn put(&self, destination: &DestinationName, row: Map<String, Value>) {
         self.rows.borrow_mut().insert(destination.clone(), row);
+    }
+
+    /// How often rows were read.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.reads.get()
     }
 
     /// A row as it is.
@@ -317,6 +336,7 @@ impl DestinationsTable {
 
 impl Destinations for DestinationsTable {
     async fn read(&self, destination: &DestinationName) -> Result<Option<Map<String, Value>>, Unavailable> {
+        self.reads.set(self.reads.get() + 1);
         self.way.call(|| self.rows.borrow().get(destination).cloned()).await
     }
 }

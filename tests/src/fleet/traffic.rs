@@ -119,10 +119,12 @@ impl Traffic {
     /// How late the delivered events were sent, at these percentiles.
     #[must_use]
     pub fn lateness<const N: usize>(&self, percentiles: [usize; N]) -> [Duration; N] {
-        let mut late: Vec<_> = self.deliveries().map(|request| request.started.since(request.due)).collect();
-        late.sort_unstable();
-        let last = late.len().saturating_sub(1);
-        percentiles.map(|p| late.get((late.len() * p / 100).min(last)).copied().unwrap_or_default())
+        percentiles_of(self.late().collect(), percentiles)
+    }
+
+    /// How late each delivered event was sent.
+    pub fn late(&self) -> impl Iterator<Item = Duration> {
+        self.deliveries().map(|request| request.started.since(request.due))
     }
 
     /// The first successful request of each event.
@@ -130,6 +132,14 @@ impl Traffic {
         let mut seen = BTreeSet::new();
         self.requests.iter().filter(move |request| request.status == Some(200) && seen.insert(&request.id))
     }
+}
+
+/// Spans at these percentiles; none is no span at all.
+#[must_use]
+pub fn percentiles_of<const N: usize>(mut spans: Vec<Duration>, percentiles: [usize; N]) -> [Duration; N] {
+    spans.sort_unstable();
+    let last = spans.len().saturating_sub(1);
+    percentiles.map(|p| spans.get((spans.len() * p / 100).min(last)).copied().unwrap_or_default())
 }
 
 /// A span in seconds, for a report.

@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 use serde_json::json;
 
 use super::trace::{self, Filter};
-use super::{Options, Outcome, play};
+use super::{Options, Outcome, day, play};
 use crate::fleet::bugs::Bug;
 use crate::fleet::weather::Fault;
 use crate::perf::machine::Machine;
@@ -28,6 +28,7 @@ Examples:
   cargo sim --seed 42 --trace         one run, step by step
   cargo sim --seed 42 --trace e_3:1   the same, for one event
   cargo sim bugs                      every planted bug has to be found
+  cargo sim fleet --svg day.svg       a day of 1,000,000 deliveries, with a plot
 
 Exit codes: 0 no promise was broken; 1 one was, or a planted bug was not found; 2 wrong usage.";
 
@@ -48,6 +49,8 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// A day of a whole fleet in fair weather: lateness, load and cost. Takes some minutes.
+    Fleet(day::Options),
     /// Plants each known bug in turn: the simulator has to find it within its number of runs.
     Bugs {
         /// Only this one.
@@ -106,6 +109,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         None => many(&arguments.many),
         Some(Command::Bugs { bug, json }) => bugs(*bug, *json),
+        Some(Command::Fleet(options)) => fleet(options),
     };
     outcome.unwrap_or_else(|error| {
         Progress::hidden().say(&format!("error: {error:#}"));
@@ -311,6 +315,18 @@ pub fn hunt(bug: Bug) -> Found {
         }
     }
     Found { bug, run: None }
+}
+
+fn fleet(options: &day::Options) -> Result<ExitCode> {
+    let day = day::play(options, &Progress::new())?;
+    for line in &day.lines {
+        print(line)?;
+    }
+    print(&format!("virtual time, on {}", Machine::look()))?;
+    if options.json {
+        print(&day.numbers.to_string())?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn bugs(only: Option<Bug>, as_json: bool) -> Result<ExitCode> {

@@ -5,6 +5,7 @@
 
 pub mod actors;
 pub mod command;
+pub mod day;
 pub mod invariants;
 pub mod reference;
 pub mod trace;

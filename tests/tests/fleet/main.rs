@@ -8,6 +8,7 @@
 mod backlog;
 mod changes;
 mod course;
+mod faults;
 mod neighbours;
 mod pauses;
 mod stalls;

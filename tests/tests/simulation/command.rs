@@ -69,3 +69,20 @@ fn a_flag_that_makes_no_sense_is_told_by_its_name() {
         assert!(errors.contains(told), "{arguments}: {errors}");
     }
 }
+
+#[test]
+fn a_day_of_a_fleet_is_told_in_numbers_and_drawn() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plot = folder.path().join("day.svg");
+    let (code, output, _) =
+        sim(&format!("fleet --deliveries 5000 --destinations 100 --workers 10 --json --svg {}", plot.display()));
+    let day = last_line(&output);
+    assert_eq!((code, &day["deliveries"], &day["drained"]), (0, &5000.into(), &true.into()), "{output}");
+    for member in ["receives_per_delivery", "most_in_flight", "most_writes_per_second_on_one_item", "usd_per_month"] {
+        assert!(day[member].as_f64().is_some_and(|n| n > 0.0), "{member}: {day}");
+    }
+    let sum: f64 = day["usd_by_service"].as_object().expect("services").values().filter_map(Value::as_f64).sum();
+    assert!((sum - day["usd_per_month"].as_f64().expect("a sum")).abs() < 0.1, "the parts make the whole: {day}");
+    let drawn = std::fs::read_to_string(plot).expect("a picture");
+    assert_eq!((drawn.starts_with("<svg "), drawn.matches("<polyline").count()), (true, 4));
+}

@@ -151,15 +151,6 @@ impl Queue {
         ids.len()
     }
 
-    /// The bodies of all that is in it.
-    #[must_use]
-    pub fn bodies(&self) -> Vec<(Arc<str>, Option<Where>)> {
-        let state = self.inner.state.borrow();
-        let mut messages: Vec<_> = state.messages.iter().collect();
-        messages.sort_unstable_by_key(|(id, _)| **id);
-        messages.into_iter().map(|(_, m)| (Arc::clone(&m.outgoing.body), m.moved_from)).collect()
-    }
-
     /// Hands one message out, or takes it away: retention, or one receive too many.
     fn hand_out(&self, id: u64) -> Option<Received> {
         let now = self.inner.time.now();
