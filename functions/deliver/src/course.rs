@@ -94,6 +94,15 @@ pub fn reconsider<W: World>(run: &Run<'_, W>, target: &Target, ready: Ready) -> 
     }
 }
 
+/// Whether deliveries may be sent that were not to be sent, where a lost race shows that they may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// At once: a lane is held, or none is needed.
+    Here,
+    /// They come back: they need a lane, and there is none at hand (LAN-4).
+    Later,
+}
+
 /// Carries intents out: claims what is to be sent, passes the gate, sends, and settles all.
 pub async fn carry_out<W: World>(
     run: &Run<'_, W>,
@@ -101,8 +110,9 @@ pub async fn carry_out<W: World>(
     me: Participant<'_>,
     mut ended: Vec<(Work, End)>,
     intents: Vec<(Ready, Intent)>,
+    sending: Sending,
 ) {
-    let (others, claimed) = claim(run, target, intents).await;
+    let (others, claimed) = claim(run, target, intents, sending).await;
     ended.extend(others);
     let (starting, refused) = at_gate(run, target, claimed).await;
     ended.extend(ends(write_down(run, refused).await));
@@ -120,6 +130,7 @@ async fn claim<W: World>(
     run: &Run<'_, W>,
     target: &Target,
     mut intents: Vec<(Ready, Intent)>,
+    sending: Sending,
 ) -> (Vec<(Work, End)>, Vec<Ready>) {
     let (mut ended, mut claimed) = (Vec::new(), Vec::new());
     for more in (0..MOST_CLAIMS).rev() {
@@ -141,7 +152,12 @@ async fn claim<W: World>(
         let again = sift(run, target, lost);
         ended.extend(again.ended);
         intents = again.intents;
-        intents.extend(plans(run, target, again.ready).await);
+        match sending {
+            Sending::Here => intents.extend(plans(run, target, again.ready).await),
+            Sending::Later => {
+                ended.extend(again.ready.into_iter().map(|ready| (ready.work, End::Back(BACK_LEAST))));
+            }
+        }
     }
     (ended, claimed)
 }

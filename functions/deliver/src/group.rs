@@ -16,7 +16,7 @@ use lapse_policy::schedule::Origin;
 use crate::attempt::Target;
 use crate::batcher::Participant;
 use crate::configuration::Configured;
-use crate::course::{Sifted, carry_out, plans, reconsider, sift};
+use crate::course::{Sending, Sifted, carry_out, plans, reconsider, sift};
 use crate::intent::{BACK_LEAST, BACK_MOST, Intent, Ready, ends, judge, write_down};
 use crate::lane;
 use crate::run::Run;
@@ -75,13 +75,13 @@ async fn unusable<W: World>(run: &Run<'_, W>, works: Vec<Work>, reason: Reason, 
 async fn at_once<W: World>(run: &Run<'_, W>, target: &Target, me: Participant<'_>, works: Vec<Work>) {
     let Sifted { ended, mut intents, ready } = sift(run, target, works);
     intents.extend(plans(run, target, ready).await);
-    carry_out(run, target, me, ended, intents).await;
+    carry_out(run, target, me, ended, intents, Sending::Here).await;
 }
 
 /// One after another in one lane (LAN-2). What is not to be sent needs none and waits for none (LAN-4).
 async fn in_turn<W: World>(run: &Run<'_, W>, target: &Target, most: NonZeroU32, me: Participant<'_>, works: Vec<Work>) {
     let Sifted { ended, intents, ready } = sift(run, target, works);
-    let without = carry_out(run, target, me, ended, intents);
+    let without = carry_out(run, target, me, ended, intents, Sending::Later);
     let within = async {
         if ready.is_empty() {
             return;
@@ -108,10 +108,14 @@ async fn one_by_one<'a, W: World>(run: &'a Run<'_, W>, target: &Target, mut me: 
     let mut intents = plans(run, target, readies).await;
     intents.sort_by_key(|(ready, _)| ready.deadline);
     loop {
-        let (sends, mut turn): (Vec<_>, Vec<_>) = intents.into_iter().partition(|(_, intent)| *intent == Intent::Send);
+        let (sends, others): (Vec<_>, Vec<_>) = intents.into_iter().partition(|(_, intent)| *intent == Intent::Send);
         let mut sends = sends.into_iter();
-        turn.extend(sends.next());
-        carry_out(run, target, me, Vec::new(), turn).await;
+        let turn = sends.next().into_iter().collect();
+        let also = run.activity.join();
+        // Whatever the others turn out to be, it is not their turn.
+        let others = carry_out(run, target, also, Vec::new(), others, Sending::Later);
+        let turn = carry_out(run, target, me, Vec::new(), turn, Sending::Here);
+        futures::future::join(others, turn).await;
         if sends.len() == 0 {
             break;
         }

@@ -14,7 +14,7 @@ use lapse_policy::timestamp::Timestamp;
 
 use super::bugs::Bug;
 use super::chance::Way;
-use super::steps::{Eyes, Step};
+use super::steps::{Eyes, LaneStep, Step};
 
 /// Of the planted bug.
 const SECOND: Duration = Duration::from_secs(1);
@@ -62,6 +62,8 @@ impl Lanes for LanesTable {
                 let most = if self.way.has(Bug::LaneLeaseShort) { now.plus(SECOND) } else { lane.until };
                 lanes.insert(lane.number, Lane { until: lane.until.min(most), ..lane.clone() });
             }
+            let step = if free { LaneStep::Taken } else { LaneStep::Refused };
+            self.eyes.see(self.way.now(), || Step::Lane(destination.clone(), lane.number, step));
             free
         };
         self.call(destination, take).await
@@ -69,9 +71,12 @@ impl Lanes for LanesTable {
 
     async fn release(&self, destination: &DestinationName, lane: &Lane) -> Result<(), Unavailable> {
         let release = |lanes: &mut BTreeMap<u32, Lane>| {
-            if lanes.get(&lane.number).is_some_and(|stored| stored.owner == lane.owner) {
+            let theirs = lanes.get(&lane.number).is_some_and(|stored| stored.owner == lane.owner);
+            if theirs {
                 lanes.remove(&lane.number);
             }
+            let step = if theirs { LaneStep::GivenBack } else { LaneStep::Refused };
+            self.eyes.see(self.way.now(), || Step::Lane(destination.clone(), lane.number, step));
         };
         self.call(destination, release).await
     }

@@ -59,6 +59,17 @@ pub enum Ended {
     Unreadable,
 }
 
+/// What becomes of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneStep {
+    /// It is someone's now.
+    Taken,
+    /// It is free now.
+    GivenBack,
+    /// It is someone else's.
+    Refused,
+}
+
 /// What happened.
 #[derive(Debug, Clone)]
 pub enum Step {
@@ -78,6 +89,8 @@ pub enum Step {
     Clock(DestinationName, Write, Box<[Clocks; 2]>),
     /// Someone saw that lanes of a destination are held.
     LaneHeld(DestinationName),
+    /// A lane was taken or given back, by its number, or was not theirs to take or to give.
+    Lane(DestinationName, u32, LaneStep),
     /// A request was started; the number names it.
     Started(u64, Box<Attempt>),
     /// The sender learned how it ended: the status, and the wait that was asked for in ms.

@@ -57,7 +57,7 @@ impl Tracer {
             Step::Released(reservation, version, _) => *id == format!("{reservation}:{version}"),
             Step::Paid(reservation) => id.split(':').next() == Some(reservation),
             Step::Configured(..) | Step::Resumed(_) | Step::Did(_) | Step::Went(..) => true,
-            Step::Clock(..) | Step::LaneHeld(_) | Step::Invoked(..) | Step::Returned(..) => false,
+            Step::Clock(..) | Step::LaneHeld(_) | Step::Lane(..) | Step::Invoked(..) | Step::Returned(..) => false,
         }
     }
 }
@@ -114,6 +114,7 @@ fn words(step: &Step) -> String {
             )
         }
         Step::LaneHeld(name) => format!("lanes      some of {name} are held"),
+        Step::Lane(name, number, step) => format!("lane       {number} of {name}: {step:?}"),
         Step::Started(number, attempt) => {
             format!("request    {number}: {}#{} attempt {}", attempt.destination.name, attempt.id, attempt.number)
         }

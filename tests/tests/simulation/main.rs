@@ -52,6 +52,8 @@ fn i_1_to_10_hold_where_they_once_did_not() {
         ("a full plan near the end of a pause was looked at 40 times a second", 7021),
         ("half of hardly any time left was waited for over and over", 2980),
         ("the same, with one copy", 7815),
+        ("a lost race let a delivery be sent without a lane", 113_312),
+        ("a lost race let two be sent at once in one lane", 101_143),
     ] {
         check(found, &play(seed, &Options::default()));
     }

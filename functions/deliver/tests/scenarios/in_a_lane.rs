@@ -263,3 +263,25 @@ fn lim_9_a_pause_holds_in_a_lane_without_a_rate_too() {
     let calls = world.calls();
     assert_eq!((count(&calls, "pause read"), count(&calls, "gate")), (1, 0), "{calls:?}");
 }
+
+#[test]
+fn lan_4_what_turns_out_to_be_due_after_a_lost_race_is_not_sent_without_a_lane() {
+    let world = lanes(1);
+    // By its own deadline it is dead; by its record, which a first receive does not read, a redrive goes on.
+    world.put("a:1", |record| Record { epoch: 2, redrive_until: Some(at(3_600_000)), ..record });
+    let late = event("a:1").by(NOW.minus(Duration::from_secs(1)));
+    assert_eq!(world.deliver(&[late.first()]).remaining, [0]);
+    assert_eq!((world.sent().len(), world.hidden(), world.state("a:1")), (0, vec![1], State::Waiting));
+    assert_eq!(world.deliver(&[late.again(2)]).remaining, [0_usize; 0]);
+    assert_eq!((world.sent().len(), world.state("a:1")), (1, State::Delivered));
+}
+
+#[test]
+fn lan_2_what_turns_out_to_be_due_after_a_lost_race_is_not_sent_beside_another_in_its_lane() {
+    let world = World::with(&json!({"max_in_flight": 1, "rate": {"limit": 1, "burst": 1}, "jitter_ms": 0}));
+    world.receivers.reply("a:1", &[Reply::Slow(200, Duration::from_secs(3))]);
+    // Planned for later as a first receive; by its record it is due.
+    world.put("a:2", |record| Record { next_at: Some(NOW), planned_at: Some(NOW.micros()), ..record });
+    assert_eq!(world.deliver(&firsts(2)).remaining, [1]);
+    assert_eq!((world.sent(), world.hidden()), (vec!["a:1".to_owned()], vec![1]));
+}

@@ -152,6 +152,7 @@ impl Watcher for Book {
             | Step::Hidden(..)
             | Step::Expired(_)
             | Step::LaneHeld(_)
+            | Step::Lane(..)
             | Step::Heard(..)
             | Step::Orphaned(_)
             | Step::Acted(..)

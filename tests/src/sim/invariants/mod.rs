@@ -248,6 +248,7 @@ impl Checker {
                 Ok(())
             }
             Step::Hidden(..)
+            | Step::Lane(..)
             | Step::Acted(..)
             | Step::Paid(_)
             | Step::Invoked(..)

@@ -10,7 +10,8 @@ use super::story;
 use super::{Broken, Checker, Found, Invariant};
 use crate::fleet::steps::Place;
 
-/// A retry may cost three: it wakes, waits for a planned time, and wakes a second early for that.
+/// A request may cost three: it wakes, waits for a planned time, and wakes a second early for that. One that is planned
+/// and dies unsent costs them twice.
 const A_REQUEST: u64 = 3;
 /// Beside what I9 lists, a message comes back from an invocation whose time a hanging receiver used up (ACK-4): 20 s at
 /// most. Pauses without end are looked at seldom (DST-2), and so is a full plan (LIM-6).
@@ -35,8 +36,12 @@ pub(super) fn received(checker: &mut Checker, at: Timestamp, place: Place, body:
         .map(|rules| (rules.lane_waits - story.before.0, rules.pauses - story.before.1))
         .unwrap_or_default();
     let parts = u64::try_from(at.since(first).as_millis()).unwrap_or(u64::MAX) / PART_MS;
-    let each =
-        A_REQUEST * (1 + story.requests) + story.replans + pauses + lane_waits + parts + 4 * u64::from(story.redrives);
+    let each = A_REQUEST * (2 + story.requests)
+        + story.replans
+        + 2 * pauses
+        + lane_waits
+        + parts
+        + 4 * u64::from(story.redrives);
     if story.receives <= each * story.most_copies {
         return Ok(());
     }
