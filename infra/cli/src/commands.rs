@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use serde_json::Value;
 
 use crate::jsonl::{BadLine, Run, answer_all};
-use crate::{demo, explain, guard, local, sign};
+use crate::{dead, delivery, demo, destination, explain, guard, local, sign};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,6 +52,20 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Destinations of a deployed stack.
+    #[command(subcommand)]
+    Destination(destination::Destination),
+    /// One delivery of a deployed stack.
+    #[command(subcommand)]
+    Delivery(delivery::Delivery),
+    /// Dead deliveries of a deployed stack.
+    #[command(subcommand)]
+    Dead(dead::Dead),
+    /// A shell's completions, on standard output.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
     /// What would be done after an outcome: the code that `deliver` calls.
     Explain(explain::flags::Flags),
     /// Whether a URL may be called: the code that `deliver` calls.
@@ -86,6 +100,13 @@ pub async fn run(arguments: Arguments) -> ExitCode {
     let outcome = match arguments.command {
         Command::Local(command) => until_interrupted(local(command)).await,
         Command::Demo { json } => until_interrupted(async { demo::run(&root()?, json).await }).await,
+        Command::Destination(command) => until_interrupted(destination::run(command)).await,
+        Command::Delivery(command) => until_interrupted(delivery::run(command)).await,
+        Command::Dead(command) => until_interrupted(dead::run(command)).await,
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Arguments::command(), "lapse", &mut io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
         // These start nothing: an interruption may end the process as it does by default.
         Command::Explain(flags) => explain::run(&flags),
         Command::Guard(flags) => guard::run(flags),

@@ -4,8 +4,11 @@
 
 pub mod columns;
 pub mod commands;
+pub mod dead;
+pub mod delivery;
 pub mod demo;
 pub mod deployed;
+pub mod destination;
 pub mod explain;
 pub mod guard;
 pub mod jsonl;

@@ -24,6 +24,17 @@ pub fn words(span: Duration) -> String {
     parts.join(" ")
 }
 
+/// A span as one reads it at a glance: its largest two units, to the second.
+#[must_use]
+pub fn rough(span: Duration) -> String {
+    let coarse = match span.as_secs() {
+        0..3600 => span.as_secs(),
+        3600..86_400 => span.as_secs() / 60 * 60,
+        seconds => seconds / 3600 * 3600,
+    };
+    words(Duration::from_secs(coarse))
+}
+
 /// An instant, or one that is counted from now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {

@@ -41,7 +41,8 @@ impl Destinations for DynamoDestinations {
 }
 
 /// An attribute as JSON; binary has no form there and becomes null, which no field accepts.
-fn json(value: AttributeValue) -> Value {
+#[must_use]
+pub fn json(value: AttributeValue) -> Value {
     match value {
         AttributeValue::S(text) => Value::String(text),
         AttributeValue::N(digits) => parse_number(&digits),

@@ -4,6 +4,7 @@
 
 #![expect(clippy::expect_used, reason = "a helper of tests fails the test it is called from")]
 
+mod delivery;
 mod explain;
 mod guard;
 mod schedule;
