@@ -3,7 +3,8 @@
 //! Owns: arguments, exit codes and what is printed where. Must not: do the work; each command has its own file.
 //! Exit codes: 0 done; 1 it failed, or a check did not hold (`demo`), or it is not so (`local status` with nothing
 //! running, `guard` of a URL that may not be called, `sign` with a secret that is none), or with `--jsonl` some line
-//! could not be answered; 2 wrong usage; 130 interrupted. `explain` ends with 0 whatever was decided.
+//! could not be answered, or of many events some were not taken, or what was asked for is not there (`delivery show`,
+//! `schedule cancel`); 2 wrong usage; 130 interrupted. `explain` ends with 0 whatever was decided.
 
 use std::fmt;
 use std::fs::File;
@@ -16,12 +17,14 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use serde_json::Value;
 
 use crate::jsonl::{BadLine, Run, answer_all};
-use crate::{dead, delivery, demo, destination, explain, guard, local, sign};
+use crate::{dead, delivery, demo, destination, explain, guard, local, producer, sign};
 
 const EXAMPLES: &str = "\
 Examples:
   lapse demo                               play the main job on this machine
   lapse local up                           a stack to try things on
+  lapse destination --help                 destinations of a deployed stack
+  lapse dead summary                       what is dead, and why
   lapse explain --status 503 --attempts 3  what would be done after this answer
   lapse explain --schedule                 when an event that nobody takes is tried again
 
@@ -55,6 +58,11 @@ enum Command {
     /// Destinations of a deployed stack.
     #[command(subcommand)]
     Destination(destination::Destination),
+    /// Send events for now.
+    Send(producer::Send),
+    /// Events for later: put them, take them back, look at them.
+    #[command(subcommand)]
+    Schedule(producer::Schedule),
     /// One delivery of a deployed stack.
     #[command(subcommand)]
     Delivery(delivery::Delivery),
@@ -101,6 +109,8 @@ pub async fn run(arguments: Arguments) -> ExitCode {
         Command::Local(command) => until_interrupted(local(command)).await,
         Command::Demo { json } => until_interrupted(async { demo::run(&root()?, json).await }).await,
         Command::Destination(command) => until_interrupted(destination::run(command)).await,
+        Command::Send(flags) => until_interrupted(producer::send(flags)).await,
+        Command::Schedule(command) => until_interrupted(producer::schedule(command)).await,
         Command::Delivery(command) => until_interrupted(delivery::run(command)).await,
         Command::Dead(command) => until_interrupted(dead::run(command)).await,
         Command::Completions { shell } => {

@@ -101,7 +101,9 @@ async fn list(flags: &ListFlags) -> Result<ExitCode> {
         table.push(line(key, record, now));
     }
     if !flags.stack.json {
-        aligned(&table, 2).iter().try_for_each(|line| print(line))?;
+        if !found.is_empty() {
+            aligned(&table, 2).iter().try_for_each(|line| print(line))?;
+        }
         say(&format!("{} of {all} dead deliveries", found.len()));
     }
     Ok(ExitCode::SUCCESS)
@@ -172,8 +174,8 @@ async fn summary(flags: &SummaryFlags) -> Result<ExitCode> {
             "oldest": group.first, "latest": group.last,
         }));
     }
-    let mut lines = aligned(&table, 2);
-    lines.push(format!("{} dead deliveries with a record; {letters} messages in dead-letters, about", found.len()));
+    let mut lines = if groups.is_empty() { Vec::new() } else { aligned(&table, 2) };
+    lines.push(format!("{} dead deliveries with a record; about {letters} messages in dead-letters", found.len()));
     let mut reasons: Vec<_> = found.iter().filter_map(|(_, record)| record.reason).collect();
     reasons.sort_unstable();
     reasons.dedup();

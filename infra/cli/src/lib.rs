@@ -13,5 +13,6 @@ pub mod explain;
 pub mod guard;
 pub mod jsonl;
 pub mod local;
+pub mod producer;
 pub mod sign;
 pub mod span;

@@ -4,6 +4,7 @@
 
 mod dead;
 mod destinations;
+mod events;
 
 use std::process::Command;
 use std::sync::LazyLock;
