@@ -104,6 +104,7 @@ impl World {
 
     /// With the destination `catalog`.
     pub(crate) fn with(catalog: &Value) -> Self {
+        logs::listen();
         let time = Time::new();
         let journal = Journal::new(time.clone());
         let world = Self {
