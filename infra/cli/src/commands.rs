@@ -1,7 +1,7 @@
 //! The commands and their flags.
 //!
 //! Owns: arguments, exit codes and what is printed where. Must not: do the work; each command has its own file.
-//! Exit codes: 0 done; 1 it failed, or a check did not hold (`demo`), or it is not so (`local status` with nothing
+//! Exit codes: 0 done; 1 it failed, or a check did not hold (`demo`, `check`), or it is not so (`local status` with nothing
 //! running, `guard` of a URL that may not be called, `sign` with a secret that is none), or with `--jsonl` some line
 //! could not be answered, or of many events some were not taken, or what was asked for is not there (`delivery show`,
 //! `schedule cancel`); 2 wrong usage; 130 interrupted. `explain` ends with 0 whatever was decided.
@@ -17,7 +17,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use serde_json::Value;
 
 use crate::jsonl::{BadLine, Run, answer_all};
-use crate::{dead, delivery, demo, destination, explain, guard, local, producer, sign};
+use crate::{check, dead, delivery, demo, destination, explain, guard, local, producer, sign};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,6 +25,7 @@ Examples:
   lapse local up                           a stack to try things on
   lapse destination --help                 destinations of a deployed stack
   lapse dead summary                       what is dead, and why
+  lapse check                              whether a deployed stack keeps its promises
   lapse explain --status 503 --attempts 3  what would be done after this answer
   lapse explain --schedule                 when an event that nobody takes is tried again
 
@@ -69,6 +70,8 @@ enum Command {
     /// Dead deliveries of a deployed stack.
     #[command(subcommand)]
     Dead(dead::Dead),
+    /// Whether a deployed stack keeps what Lapse promises; it only reads.
+    Check(check::Flags),
     /// A shell's completions, on standard output.
     Completions {
         /// Which shell.
@@ -113,6 +116,7 @@ pub async fn run(arguments: Arguments) -> ExitCode {
         Command::Schedule(command) => until_interrupted(producer::schedule(command)).await,
         Command::Delivery(command) => until_interrupted(delivery::run(command)).await,
         Command::Dead(command) => until_interrupted(dead::run(command)).await,
+        Command::Check(flags) => until_interrupted(check::run(&flags)).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Arguments::command(), "lapse", &mut io::stdout());
             Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ pub mod story;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::types::AttributeValue;
 use clap::{Args, Subcommand};
@@ -67,10 +67,12 @@ pub struct Around {
 }
 
 /// The row of a delivery in the schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parked {
     /// It is due then.
     Until(Timestamp),
+    /// It was set aside (EMT-4): nothing sends it any more. Why.
+    Aside(String),
     /// The whole shard has no such row.
     Nowhere,
     /// The shard has more pages than are read.
@@ -87,7 +89,7 @@ pub async fn run(command: Delivery) -> Result<ExitCode> {
     let now = SystemClock.now();
     let Some(record) = record else {
         let parked = parked(&stack, &key).await?;
-        show(flags.stack.json, &story::absent_object(&key, parked), &story::absent(&key, parked, now))?;
+        show(flags.stack.json, &story::absent_object(&key, &parked), &story::absent(&key, &parked, now))?;
         return Ok(if matches!(parked, Parked::Until(_)) { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     };
     let around = around(&stack, &key).await?;
@@ -138,8 +140,34 @@ async fn parked(stack: &Deployed, key: &DeliveryKey) -> Result<Parked> {
         if let Some(row) = rows.find(|row| row.delivery == *key) {
             return Ok(Parked::Until(row.due));
         }
-        let Some(next) = answer.last_evaluated_key.filter(|next| !next.is_empty()) else { return Ok(Parked::Nowhere) };
+        let Some(next) = answer.last_evaluated_key.filter(|next| !next.is_empty()) else {
+            return aside(stack, key).await;
+        };
         after = Some(next);
     }
     Ok(Parked::NotSeen)
+}
+
+/// Shard -1 holds what can never be sent: a row's key there ends with where it was, after an `@`.
+async fn aside(stack: &Deployed, key: &DeliveryKey) -> Result<Parked> {
+    let table = stack.output("ScheduleTableName")?;
+    let mut pages = stack
+        .dynamodb()
+        .query()
+        .table_name(table)
+        .key_condition_expression("#shard = :shard")
+        .expression_attribute_names("#shard", "shard")
+        .expression_attribute_values(":shard", number(-1))
+        .into_paginator()
+        .items()
+        .send();
+    while let Some(item) = pages.next().await {
+        let item = item.map_err(|error| anyhow!("cannot query the table {table}: {}", DisplayErrorContext(&error)))?;
+        let text = |name| item.get(name).and_then(|value: &AttributeValue| value.as_s().ok());
+        let due = text("due").and_then(|due| due.rsplit_once('@')).map(|(due, _)| due);
+        if due.and_then(|due| RowKey::parse(due).ok()).is_some_and(|row| row.delivery == *key) {
+            return Ok(Parked::Aside(text("reason").cloned().unwrap_or_default()));
+        }
+    }
+    Ok(Parked::Nowhere)
 }

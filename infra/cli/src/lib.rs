@@ -2,6 +2,7 @@
 //!
 //! Owns: the commands. Must not: hold rules; explanations call the very code that the functions call.
 
+pub mod check;
 pub mod columns;
 pub mod commands;
 pub mod dead;

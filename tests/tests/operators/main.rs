@@ -2,6 +2,7 @@
 //!
 //! Owns: one stack for all tests of this binary, and running the real command against it. Must not: test the functions.
 
+mod check;
 mod dead;
 mod destinations;
 mod events;

@@ -91,10 +91,14 @@ pub fn object(key: &DeliveryKey, record: &Record, around: &Around, now: Timestam
 
 /// A delivery without a record, for a person.
 #[must_use]
-pub fn absent(key: &DeliveryKey, parked: Parked, now: Timestamp) -> Vec<String> {
+pub fn absent(key: &DeliveryKey, parked: &Parked, now: Timestamp) -> Vec<String> {
     let rest = "It waits in the queue deliveries for its first receive, or its record has expired, or it never came.";
     match parked {
-        Parked::Until(due) => vec![format!("{key} has no record; it is in the schedule, due {}", when(due, now))],
+        Parked::Until(due) => vec![format!("{key} has no record; it is in the schedule, due {}", when(*due, now))],
+        Parked::Aside(reason) => vec![
+            format!("{key} has no record. Its row was set aside, and nothing sends it: {reason}"),
+            "RUNBOOK.md, \"A row in shard -1\".".to_owned(),
+        ],
         Parked::Nowhere => vec![format!("{key} has no record, and no row in the schedule."), rest.to_owned()],
         Parked::NotSeen => vec![
             format!("{key} has no record. Its shard of the schedule is long; the first pages do not have it."),
@@ -105,9 +109,10 @@ pub fn absent(key: &DeliveryKey, parked: Parked, now: Timestamp) -> Vec<String> 
 
 /// A delivery without a record.
 #[must_use]
-pub fn absent_object(key: &DeliveryKey, parked: Parked) -> Value {
+pub fn absent_object(key: &DeliveryKey, parked: &Parked) -> Value {
     let (found, due) = match parked {
-        Parked::Until(due) => ("schedule", Some(due)),
+        Parked::Until(due) => ("schedule", Some(*due)),
+        Parked::Aside(_) => ("set aside", None),
         Parked::Nowhere => ("nothing", None),
         Parked::NotSeen => ("unknown", None),
     };

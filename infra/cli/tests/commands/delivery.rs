@@ -60,7 +60,7 @@ fn a_delivery_without_a_record_is_told_with_its_row() {
     let key = DeliveryKey::parse("catalog#res_8472:3").unwrap();
     let due = NOW.plus(Duration::from_secs(60));
     let expected = format!("catalog#res_8472:3 has no record; it is in the schedule, due {due} (in 1 min)");
-    assert_eq!(absent(&key, Parked::Until(due), NOW), [expected]);
-    assert!(absent(&key, Parked::Nowhere, NOW)[0].ends_with("no row in the schedule."));
-    assert!(absent(&key, Parked::NotSeen, NOW)[0].contains("first pages"));
+    assert_eq!(absent(&key, &Parked::Until(due), NOW), [expected]);
+    assert!(absent(&key, &Parked::Nowhere, NOW)[0].ends_with("no row in the schedule."));
+    assert!(absent(&key, &Parked::NotSeen, NOW)[0].contains("first pages"));
 }

@@ -4,6 +4,7 @@
 
 #![expect(clippy::expect_used, reason = "a helper of tests fails the test it is called from")]
 
+mod check;
 mod delivery;
 mod explain;
 mod guard;
