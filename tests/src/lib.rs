@@ -8,4 +8,5 @@ pub mod letters;
 pub mod patience;
 pub mod perf;
 pub mod sim;
+pub mod telemetry_schema;
 pub mod witness;

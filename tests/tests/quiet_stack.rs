@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::QueueAttributeName::ApproximateNumberOfMessagesDelayed;
+use lapse_local::Function;
 use lapse_local::driver::Hold;
 use lapse_local::partner::{Lose, Partner, Reply, Script};
 use lapse_policy::ledger::State;
@@ -101,6 +102,49 @@ fn dlq_2_a_letter_is_in_dead_letters_and_nowhere_else() -> Result<()> {
             holds(ground, queue, 0).await?;
         }
         assert_eq!(partner.requests("refuses").len(), 6);
+        Ok(())
+    })
+}
+
+#[test]
+fn dlq_2_letters_that_are_redriven_twice_while_triage_is_down_wait_and_are_delivered_once() -> Result<()> {
+    alone(async |ground| {
+        let partner = Partner::start()?;
+        partner.set("patient", Script::Sequence(vec![Reply::status(422)]));
+        ground.destination(&partner, "patient", &json!({})).await?;
+        let events = events("patient", "waits", 2);
+        ground.driver.send(&events).await?;
+        for event in &events {
+            ground.reaches(event, State::Dead).await?;
+        }
+        holds(ground, "DeadLettersQueueUrl", 2).await?;
+        holds(ground, "FailuresQueueUrl", 0).await?;
+        let copies = ground.driver.dead_letters().await?;
+
+        ground.stack.set_mapping_enabled(Function::Triage, false).await?;
+        partner.set("patient", Script::Accept);
+        tokio::time::sleep(Duration::from_secs(REDRIVE_AFTER_SECONDS)).await;
+        let redriven = async {
+            assert_eq!(ground.driver.redrive().await?, 2);
+            // A move task may send a letter twice; both copies are the same epoch's.
+            for copy in &copies {
+                let failures = ground.driver.output("FailuresQueueUrl")?;
+                ground.sqs.send_message().queue_url(failures).message_body(copy).send().await?;
+            }
+            holds(ground, "FailuresQueueUrl", 4).await
+        };
+        let redriven = redriven.await;
+        // Before anything can fail: the next test needs it.
+        ground.stack.set_mapping_enabled(Function::Triage, true).await?;
+        redriven?;
+        ground.delivered(&events).await?;
+        for queue in ["DeadLettersQueueUrl", "FailuresQueueUrl", "DeliveriesQueueUrl"] {
+            holds(ground, queue, 0).await?;
+        }
+        for event in &events {
+            assert_eq!(ground.reaches(event, State::Delivered).await?.epoch, 2, "one epoch for both copies");
+        }
+        assert_eq!(partner.requests("patient").len(), 4, "each was refused once and delivered once");
         Ok(())
     })
 }

@@ -143,15 +143,21 @@ fn nothing_is_left_unfinished_or_switched_off() {
 }
 
 #[test]
-fn every_reason_has_a_section_in_the_runbook() {
+fn every_reason_has_a_section_of_symptom_cause_and_action_in_the_runbook() {
     let runbook = read("RUNBOOK.md");
-    let missing: Vec<_> = lapse_policy::reason::Reason::ALL
-        .iter()
-        .map(|reason| reason.name())
-        .filter(|name| !runbook.lines().any(|line| line.starts_with('#') && line.contains(&format!("`{name}`"))))
-        .map(str::to_owned)
-        .collect();
-    none(&missing, "RUNBOOK.md needs a section for each of these reasons: symptom, cause, action");
+    let section = |name: &str| {
+        let (_, rest) = runbook.split_once(&format!("\n### `{name}`\n"))?;
+        Some(rest.split("\n#").next().unwrap_or_default().to_owned())
+    };
+    let lacking = |reason: &lapse_policy::reason::Reason| {
+        let name = reason.name();
+        let Some(section) = section(name) else { return vec![format!("{name}: no section")] };
+        let parts = ["Symptom", "Cause", "Action"].map(|part| format!("- **{part}.** "));
+        let missing = parts.iter().filter(|part| section.lines().filter(|line| line.starts_with(*part)).count() != 1);
+        missing.map(|part| format!("{name}: {part}")).collect()
+    };
+    let missing: Vec<_> = lapse_policy::reason::Reason::ALL.iter().flat_map(lacking).collect();
+    none(&missing, "RUNBOOK.md needs a section for each of these reasons: symptom, cause, action, once each");
 }
 
 /// Rule ids in ARCHITECTURE.md's index: a table row that begins with the id. `false` marks "not in this version".

@@ -183,7 +183,7 @@ fn stored<W: World>(run: &Run<'_, W>, ready: Ready, intent: &Intent, record: Rec
                 destination = %ready.work.key.destination,
                 epoch = record.epoch,
                 reason = reason.name(),
-                error = record.last_error,
+                error = told(*reason, &record),
                 attempts = record.attempts,
                 "delivery_dead"
             );
@@ -191,6 +191,28 @@ fn stored<W: World>(run: &Run<'_, W>, ready: Ready, intent: &Intent, record: Rec
         }
         Intent::Back(after) => Outcome::Ended(ready.work, End::Back(*after)),
     }
+}
+
+/// The error, where its words are ours: the start of an answer stays in the record (OBS-4). What a destination's row
+/// is told for is ours whatever an earlier attempt was answered.
+fn told(reason: Reason, record: &Record) -> Option<&str> {
+    let ours = match reason {
+        Reason::UnknownDestination | Reason::InvalidDestination | Reason::DisabledDestination => true,
+        Reason::MalformedMessage
+        | Reason::PermanentStatus
+        | Reason::Redirect
+        | Reason::Gone
+        | Reason::BlockedAddress
+        | Reason::InvalidUrl
+        | Reason::AttemptsExhausted
+        | Reason::DeadlinePassed
+        | Reason::RetryAfterExceedsDeadline
+        | Reason::RetryAfterExceedsLimit
+        | Reason::NoRetryBeforeDeadline
+        | Reason::NoPlaceBeforeDeadline
+        | Reason::Poison => record.last_status.is_none(),
+    };
+    record.last_error.as_deref().filter(|_| ours)
 }
 
 /// Outcomes of intents that claim nothing: what each delivery comes to.

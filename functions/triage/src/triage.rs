@@ -1,11 +1,13 @@
-//! DLQ-2: a batch of letters.
+//! DLQ-2, ACK-2: a batch of letters.
 //!
 //! Owns: the order "write the disposition, then hand over" and "send on, then acknowledge".
 //! Must not: acknowledge anything it has not sent on, but for the letter of a delivered event; send to `dead-letters`.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use lapse_aws::sqs_event::Received;
 use lapse_policy::ledger::Record;
 use lapse_policy::message::Letter;
@@ -63,6 +65,14 @@ enum Step {
     Stay,
 }
 
+/// What is left to do for a letter once its disposition is written.
+enum Done {
+    HandOver { disposed: bool },
+    SendOn(Outgoing),
+    Void,
+    Stay,
+}
+
 impl<C, L, D, F, Q> Triage<C, L, D, F, Q>
 where
     C: Clock,
@@ -78,14 +88,13 @@ where
         let mut triaged = Triaged::default();
         let (mut handed, mut sending) = (Vec::new(), Vec::new());
         for (index, (received, letter)) in batch.iter().zip(&letters).enumerate() {
-            match self.step(received, letter, records.as_ref()) {
-                Step::Void => triaged.void += 1,
-                Step::Stay => triaged.remaining.push(index),
-                Step::SendOn(message) => sending.push((index, message)),
-                Step::HandOver(disposition) => {
-                    if self.dispose(disposition.as_ref(), &mut triaged).await {
-                        handed.push((received.receipt_handle.clone(), 0));
-                    }
+            match self.guarded(received, letter, records.as_ref()).await {
+                Done::Void => triaged.void += 1,
+                Done::Stay => triaged.remaining.push(index),
+                Done::SendOn(message) => sending.push((index, message)),
+                Done::HandOver { disposed } => {
+                    triaged.disposed += u32::from(disposed);
+                    handed.push((received.receipt_handle.clone(), 0));
                     triaged.remaining.push(index);
                 }
             }
@@ -94,6 +103,27 @@ where
         self.send_on(sending, batch, &mut triaged).await;
         triaged.remaining.sort_unstable();
         triaged
+    }
+
+    /// One letter, up to what is done for all together. A panic fails this letter alone (ACK-2): it comes back.
+    async fn guarded(
+        &self,
+        received: &Received,
+        letter: &Letter,
+        records: Option<&HashMap<DeliveryKey, Record>>,
+    ) -> Done {
+        let work = async {
+            match self.step(received, letter, records) {
+                Step::Void => Done::Void,
+                Step::Stay => Done::Stay,
+                Step::SendOn(message) => Done::SendOn(message),
+                Step::HandOver(disposition) => self.dispose(disposition.as_ref()).await,
+            }
+        };
+        AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+            tracing::error!(message_id = received.message_id, "record_panicked");
+            Done::Stay
+        })
     }
 
     /// The records of all letters that have one; `None` where the ledger cannot be read.
@@ -147,13 +177,12 @@ where
     }
 
     /// Writes a disposition; a letter whose disposition could not be written stays until it is.
-    async fn dispose(&self, disposition: Option<&(DeliveryKey, Record)>, triaged: &mut Triaged) -> bool {
-        let Some((key, record)) = disposition else { return true };
+    async fn dispose(&self, disposition: Option<&(DeliveryKey, Record)>) -> Done {
+        let Some((key, record)) = disposition else { return Done::HandOver { disposed: false } };
         match self.dispositions.write(key, record).await {
             // SQS hands a letter over thrice before it moves it: it is counted and logged the first time.
-            Ok(()) if record.triaged_epoch == Some(record.epoch) => true,
+            Ok(()) if record.triaged_epoch == Some(record.epoch) => Done::HandOver { disposed: false },
             Ok(()) => {
-                triaged.disposed += 1;
                 tracing::info!(
                     event_id = %key.id,
                     destination = %key.destination,
@@ -161,11 +190,11 @@ where
                     reason = record.reason.map(lapse_policy::reason::Reason::name),
                     "dead_letter"
                 );
-                true
+                Done::HandOver { disposed: true }
             }
             Err(error) => {
                 tracing::error!(operation = error.operation, cause = error.cause, "disposition_not_written");
-                false
+                Done::Stay
             }
         }
     }

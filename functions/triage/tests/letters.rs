@@ -30,6 +30,7 @@ struct World {
     dispositions_down: Cell<bool>,
     sends_refused: Cell<bool>,
     hides_refused: Cell<bool>,
+    panics_at: RefCell<Option<DeliveryKey>>,
 }
 
 fn down(operation: &'static str) -> Unavailable {
@@ -73,6 +74,7 @@ impl Ledger for &World {
 impl Dispositions for &World {
     async fn write(&self, key: &DeliveryKey, record: &Record) -> Result<(), Unavailable> {
         self.note(format!("dispose {key}"));
+        assert_ne!(self.panics_at.borrow().as_ref(), Some(key), "told to panic");
         if self.dispositions_down.get() {
             return Err(down("UpdateItem deliveries"));
         }
@@ -318,4 +320,18 @@ async fn dlq_5_what_sqs_itself_moved_goes_back_to_work_after_a_minute() {
         assert_eq!(sent[0].origin, Origin::Resumed, "its record is read first");
         assert_eq!(world.calls.take(), ["send 1"], "whatever its record says");
     }
+}
+
+#[tokio::test]
+async fn ack_2_a_panic_over_one_letter_leaves_the_others_to_be_handed_over() {
+    let world = with_record("res:1", State::Dead, 1);
+    for id in ["res:2", "res:3"] {
+        put(&world, id, State::Dead, 1);
+    }
+    world.panics_at.replace(Some(key("res:2")));
+    let letters = ["res:1", "res:2", "res:3"].map(|id| fresh(&letter(id, 1)));
+    let triaged = triage(&world, &letters).await;
+    assert_eq!((triaged.remaining, triaged.disposed), (vec![0, 1, 2], 2), "none is acknowledged");
+    let hidden: Vec<_> = world.calls.borrow().iter().filter(|call| call.starts_with("hide")).cloned().collect();
+    assert_eq!(hidden, ["hide r0 0", "hide r2 0"], "the second comes back by the queue's own visibility");
 }

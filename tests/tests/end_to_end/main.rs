@@ -9,7 +9,9 @@ mod bad_input;
 mod holds;
 mod lanes;
 mod messages;
+mod redrives;
 mod secrecy;
+mod telemetry;
 
 use std::sync::LazyLock;
 
