@@ -4,7 +4,7 @@
 //! All of them are in the world around the code: a store that forgets a condition behaves as code would that never
 //! sent it.
 
-use super::super::sim::invariants::Invariant;
+use crate::sim::invariants::Invariant;
 
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal, $breaks:ident, $within:literal;)+) => {
@@ -59,7 +59,7 @@ bugs! {
     /// The gate's store does not look at the pause.
     PauseUnseen = "pause-unseen", InsideLimit, 200;
     /// Every lane is free.
-    LanesFree = "lanes-free", InFlight, 200;
+    LanesFree = "lanes-free", InFlight, 400;
     /// A lane's lease ends after a second.
     LaneLeaseShort = "lane-lease-short", InFlight, 400;
     /// A claim's lease ends after a second.

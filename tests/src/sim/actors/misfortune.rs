@@ -66,7 +66,7 @@ fn outage(stage: &Stage) {
 /// An event source stands still, or no tick comes for a while.
 fn stall(stage: &Stage) {
     let (here, at) = (stage.clone(), stage.sometime());
-    let (which, lasts) = (stage.dice.below(3), stage.span(10, 5000));
+    let (which, lasts) = (stage.dice.below(3), [stage.span(10, 3000), stage.span(3000, 20_000)][stage.dice.below(2)]);
     stage.spawn(async move {
         here.time().sleep_until(at).await;
         let end = here.time().now().plus(lasts).min(here.until);
