@@ -41,14 +41,13 @@ pub struct ScheduleTable {
     way: Way,
     eyes: Eyes,
     rows: Rc<RefCell<Rows>>,
-    aside: Rc<RefCell<Vec<Arc<str>>>>,
 }
 
 impl ScheduleTable {
     /// An empty table.
     #[must_use]
     pub fn new(way: Way, eyes: Eyes) -> Self {
-        Self { way, eyes, rows: Rc::default(), aside: Rc::default() }
+        Self { way, eyes, rows: Rc::default() }
     }
 
     /// How many rows there are.
@@ -234,8 +233,7 @@ impl Schedule for ScheduleTable {
     async fn set_aside(&self, shard: u32, row: &StoredRow, _: &str) -> Result<(), Unavailable> {
         let move_it = || {
             let body = row.body.clone().unwrap_or_default();
-            self.eyes.see(self.way.now(), || Step::Put(Place::Aside, Arc::clone(&body)));
-            self.aside.borrow_mut().push(body);
+            self.eyes.see(self.way.now(), || Step::Put(Place::Aside, body));
             self.remove(shard, &row.due, Why::Moved);
         };
         self.way.call(move_it).await

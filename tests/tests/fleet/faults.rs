@@ -194,8 +194,17 @@ fn a_sandboxes_clock_may_be_set_back_while_it_sleeps() {
     let time = Time::default();
     let clock = SandboxClock::new(time.clone(), 500);
     assert_eq!(clock.now(), at(500));
+    let (woken, sleeper, here) = (Rc::new(Cell::new(None)), clock.clone(), time.clone());
+    let slot = Rc::clone(&woken);
+    time.spawn(async move {
+        sleeper.sleep_until(at(1500)).await;
+        slot.set(Some((here.now(), sleeper.now())));
+    });
+    time.drive(at(200), || false);
     clock.set(-2000);
-    assert_eq!(clock.now(), at(0).minus(Duration::from_secs(2)));
+    time.drive(at(5000), || false);
+    let early = at(0).minus(Duration::from_secs(1));
+    assert_eq!(woken.get(), Some((at(1000), early)), "a sleep counts real time, whatever the clock is set to");
 }
 
 #[test]
